@@ -1,6 +1,7 @@
 //! Taking a tenant down. Needs no part of it to be healthy, and no spec to be valid.
 
-use super::subject::{Tenant, is_ours};
+use super::ours::is_ours;
+use super::subject::Tenant;
 use super::validate::writers;
 use super::{ClusterPlan, backups, kubeconfig};
 use berth_api::cluster::DataPolicy;

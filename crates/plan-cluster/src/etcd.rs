@@ -1,7 +1,8 @@
 //! Stage 4: the tenant's `EtcdCluster`.
 
-use super::components;
-use super::subject::{Tenant, ensure};
+use super::components::{self, ETCD_CLIENT};
+use super::ours::ensure;
+use super::subject::Tenant;
 use super::validate::{self, limits, writers};
 use berth_api::cluster::DataPolicy;
 use berth_api::conditions::{self, ConditionType, Reason};
@@ -14,13 +15,10 @@ use berth_plan::observed::{self, label};
 use berth_render::{Catalog, Kind, Object, TemplateSet};
 use serde_json::{Map, Value, json};
 
-/// Name of the tenant's API server among the etcd's clients.
-pub(super) const CLIENT: &str = names::APISERVER;
-
 /// The API server, and what takes backups where a store is configured. Another client restarts nothing.
 fn clients(t: &Tenant<'_>) -> Vec<EtcdClient> {
     let backup = t.settings.backups.are_enabled().then_some(names::BACKUP_CLIENT);
-    [CLIENT].into_iter().chain(backup).map(|name| EtcdClient { name: name.into() }).collect()
+    [ETCD_CLIENT].into_iter().chain(backup).map(|name| EtcdClient { name: name.into() }).collect()
 }
 
 /// The version to run: the one asked for, or the newest that the Kubernetes minor supports.

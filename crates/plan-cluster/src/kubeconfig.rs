@@ -1,21 +1,20 @@
 //! Stage 7: kubeconfigs. The admins' one is kept in the control-plane namespace and published from there; the
 //! break-glass one never leaves it.
 
-use super::subject::{Tenant, is_ours, owner_labels};
-use super::{ClusterPlan, endpoint, pki};
+use super::endpoint::{KUBECONFIGS, url};
+use super::ours::owner_labels;
+use super::subject::Tenant;
+use super::{ClusterPlan, pki};
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
 use berth_plan::model::{Action, Stage, StageId, State};
-use berth_plan::observed::{self, ApiProbe, Observed, Published};
+use berth_plan::observed::{self, ApiProbe, Published};
 use berth_plan::secrets::{Content, SecretSpec};
 use berth_plan::workload;
 use berth_render::{Kind, ObjectKey};
 use jiff::SignedDuration;
 use serde_json::Value;
 use std::collections::BTreeMap;
-
-/// The Secrets in the control-plane namespace.
-const SECRETS: [&str; 2] = [names::ADMIN_KUBECONFIG, names::BREAK_GLASS_KUBECONFIG];
 
 /// The Secret in the `Cluster`'s namespace.
 pub(super) fn published_key(t: &Tenant<'_>) -> ObjectKey {
@@ -32,7 +31,7 @@ fn published_labels(t: &Tenant<'_>) -> BTreeMap<String, String> {
 pub(super) fn stage(t: &Tenant<'_>, out: &mut ClusterPlan) -> Stage {
     let mut stage = Stage::new(StageId::Kubeconfig, State::Ready);
     let Some(server) = server(t, &mut stage) else {
-        stage.owns.extend(SECRETS.map(|n| t.secret(n)));
+        stage.owns.extend(KUBECONFIGS.map(|n| t.secret(n)));
         return stage;
     };
     let life = t.settings.leaf_lifetime;
@@ -52,7 +51,7 @@ pub(super) fn stage(t: &Tenant<'_>, out: &mut ClusterPlan) -> Stage {
 /// The server for the kubeconfigs. Another one than they name counts once every API server shows a certificate for it: until then
 /// people are served at the one that they know, and so they are while there is none.
 fn server(t: &Tenant<'_>, stage: &mut Stage) -> Option<String> {
-    let wanted = t.endpoint.published.as_ref().map(|(host, port)| endpoint::url(host, *port));
+    let wanted = t.endpoint.published.as_ref().map(|(host, port)| url(host, *port));
     let named = t.endpoint.handed_out.clone();
     let on = match (&wanted, &named) {
         (None, _) => "the address of the API".to_owned(),
@@ -64,15 +63,6 @@ fn server(t: &Tenant<'_>, stage: &mut Stage) -> Option<String> {
     let until_then = named.as_ref().map(|named| format!("; until then kubeconfigs keep {named}"));
     stage.state = State::waiting(on + &until_then.unwrap_or_default());
     named
-}
-
-/// The server that the kubeconfigs name by now.
-pub(super) fn server_in_use(observed: &Observed, cp_namespace: &str) -> Option<String> {
-    SECRETS.iter().map(|name| ObjectKey::namespaced(Kind::Secret, cp_namespace, *name)).find_map(|key| {
-        observed.get(&key).filter(|secret| is_ours(secret))?;
-        let kubeconfig = observed.secrets.get(&key)?.kubeconfig()?.ok()?;
-        Some(kubeconfig.server.clone())
-    })
 }
 
 /// How long a new certificate is on its way into a pod that runs: kubelet looks once a minute and remembers for as long, and the API

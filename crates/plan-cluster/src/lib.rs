@@ -9,9 +9,12 @@ mod inside;
 mod isolation;
 mod kubeconfig;
 mod namespace;
+mod ours;
 mod pki;
+mod planned;
 mod preflight;
 mod probe;
+mod prune;
 mod record;
 mod release;
 mod requeue;
@@ -30,63 +33,27 @@ mod explore;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use berth_api::cluster::ClusterStatus;
-use berth_api::cluster::{AddonStatus, Cluster, RolloutStatus, TurnStatus};
+use berth_api::cluster::{Cluster, ClusterStatus};
 use berth_api::conditions::Reason;
-use berth_api::labels;
-use berth_plan::model::{Action, Plan, Stage, StageId, State};
+use berth_plan::model::{Stage, StageId, State};
 use berth_plan::objects::owner_references::clear_owner_references;
-use berth_plan::observed::{self, label};
-use berth_plan::secrets::Certificates;
 use berth_plan::{Failure, Outcome, Planner};
-use berth_render::Kind;
 use jiff::SignedDuration;
-use revision::Course;
+use revision::Rollout;
 use subject::Tenant;
 
 pub use inside::{Turn, Wanted};
 pub use namespace::adoptable;
+pub use ours::is_ours;
+pub use planned::{ClusterPlan, Input};
 pub use preflight::{LookRequest, answers_request, look_request};
 pub use probe::{ProbeRequest, Questions, probe_request};
 pub use record::Pin;
 pub use release::{Pending, upgrade_templates};
 pub use revision::revision_templates;
-pub use subject::is_ours;
 pub use turn::Hold;
 pub use validate::host::HostRules;
 pub use vpc::{copy_of as copy_of_definition, pods_without_network};
-
-/// What a plan for a `Cluster` is made from.
-pub type Input<'a> = berth_plan::Input<'a, Cluster>;
-
-/// A plan, and what the status needs beside it.
-#[derive(Clone, Debug, Default)]
-pub struct ClusterPlan {
-    /// What to do.
-    pub plan: Plan,
-    /// Reconcile again after this long, even without an event: no watch reports whether the API answers.
-    pub requeue_after: Option<SignedDuration>,
-    /// Published address, once known.
-    pub endpoint: Option<(String, i32)>,
-    /// What its certificates come to.
-    pub certificates: Certificates,
-    /// What the status is to tell of add-ons; none if the tenant was not asked.
-    pub addons: Option<Vec<AddonStatus>>,
-    /// The message for fields that are set and that the pinned templates do not read.
-    pub unread: Option<String>,
-    /// The message for nodes that API servers are kept from.
-    pub unreachable_nodes: Option<String>,
-    /// A minor that runs, and waits to be finished.
-    pub pending: Option<Pending>,
-    /// What the change of the release that the spec asks for waits for, outside of the tenant.
-    pub hold: Option<Hold>,
-    /// How far the last change of the version is.
-    pub turn: Option<TurnStatus>,
-    /// The release that is rolled out.
-    pub rollout: Option<RolloutStatus>,
-    /// When time alone changes the plan.
-    pub due: Option<SignedDuration>,
-}
 
 /// Decides for a `Cluster`.
 #[derive(Clone, Copy, Debug)]
@@ -112,11 +79,11 @@ impl Planner for ClusterPlanner {
 
 /// The plan for a `Cluster`.
 pub fn plan(input: Input<'_>) -> ClusterPlan {
-    let course = Course::of(input);
+    let rollout = Rollout::judge(input);
     // One that did not come up is passed over for the last that did, as if a person had set that again.
-    let instead = course.cluster();
+    let instead = rollout.cluster();
     let input = Input { object: instead.as_ref().unwrap_or(input.object), ..input };
-    let mut out = stages(input, &course);
+    let mut out = stages(input, &rollout);
     if input.is_deleted() {
         return out;
     }
@@ -136,15 +103,15 @@ pub fn plan(input: Input<'_>) -> ClusterPlan {
     out
 }
 
-fn stages(input: Input<'_>, course: &Course<'_>) -> ClusterPlan {
+fn stages(input: Input<'_>, rollout: &Rollout<'_>) -> ClusterPlan {
     let mut out = ClusterPlan::default();
     let Input { object: cluster, settings, .. } = input;
-    let mut t = Tenant { refused: course.refusal().is_some(), ..Tenant::new(input) };
+    let mut t = Tenant { refused: rollout.refusal().is_some(), ..Tenant::new(input) };
     let live_namespace = t.live_namespace();
     let fresh = live_namespace.is_none() && t.status().control_plane_namespace.is_none();
-    let (release, refusal) = release::of(&t);
+    let (release, refusal) = release::decide_release(&t);
     // What the spec asks for is what is said, whatever keeps the release that goes on.
-    let refusal = refusal.map(|own| course.refusal().cloned().unwrap_or(own));
+    let refusal = refusal.map(|own| rollout.refusal().cloned().unwrap_or(own));
     if cluster.metadata.deletion_timestamp.is_some() {
         return deletion::plan(&t);
     }
@@ -184,31 +151,31 @@ fn stages(input: Input<'_>, course: &Course<'_>) -> ClusterPlan {
     };
     let is_refused = |component: &&components::Component| validate::component(&t, component).is_err();
     let refused = refused || !spec.state.is_done() || components::ALL.iter().any(is_refused);
-    release.recording = course.awaits(refused);
-    release.canary = course.canary;
+    release.recording = rollout.awaits(refused);
+    release.canary = rollout.canary;
     if release.change.is_none() {
-        course.settle(&t, &mut release);
-        let mended = validate::with_available_agent(release.target().clone(), &t);
+        rollout.settle(&t, &mut release);
+        let mended = release::with_available_agent(release.target().clone(), &t);
         if mended != *release.target() {
             // Nothing else tells of it.
             (release.pin, release.next) = (mended, None);
         }
     }
-    if let (true, Some(refusal)) = (spec.state.is_done(), course.refusal()) {
+    if let (true, Some(refusal)) = (spec.state.is_done(), rollout.refusal()) {
         spec.state = refusal.clone();
     } else if let (true, Some(message)) = (spec.state.is_done(), turn::wrong_window(&t)) {
         spec.state = State::blocked(Reason::InvalidSpec, message);
-    } else if let (true, Some(failed)) = (spec.state.is_done(), course.state()) {
+    } else if let (true, Some(failed)) = (spec.state.is_done(), rollout.state()) {
         spec.state = failed;
     } else if let (true, Some(waits)) = (spec.state.is_done(), &release.waits) {
         spec.state = waits.clone();
     }
     out.pending.clone_from(&release.pending);
-    out.hold = course.hold().or(release.hold.as_ref()).cloned();
+    out.hold = rollout.hold().or(release.hold.as_ref()).cloned();
     t.release = release;
     let stop = |s: &Stage| matches!(s.state, State::Blocked { .. });
 
-    let namespace_stage = namespace::stage(&t, &course.templates());
+    let namespace_stage = namespace::stage(&t, &rollout.templates());
     let namespace_there = live_namespace.is_some();
     let halt = stop(&namespace_stage)
         || !namespace_there
@@ -235,11 +202,11 @@ fn stages(input: Input<'_>, course: &Course<'_>) -> ClusterPlan {
     out.plan.stages.push(inside);
     pki::roots_first(&t, &mut out.plan);
     clear_owner_references(&mut out.plan, t.observed, is_ours);
-    course.record(&t, &mut out, refused);
-    out.turn = turn::status(course, &t, refused);
+    rollout.record(&t, &mut out, refused);
+    out.turn = turn::status(rollout, &t, refused);
     if out.plan.stages.iter().all(|s| s.state.is_done()) {
-        out.plan.prune = prune(&t, &out.plan);
-        out.plan.prune.extend(course.surplus());
+        out.plan.prune = prune::prune(&t, &out.plan);
+        out.plan.prune.extend(rollout.surplus());
     }
     out.unread = unread::message(&t);
     out.unreachable_nodes = isolation::nodes::unreachable(&t);
@@ -250,31 +217,4 @@ fn stages(input: Input<'_>, course: &Course<'_>) -> ClusterPlan {
     let held = held.filter(SignedDuration::is_positive);
     out.due = [out.due, out.certificates.due, finalizes, held].into_iter().flatten().min();
     out
-}
-
-/// Kinds whose leftovers are removed. Secrets are never: what holds keys goes only with its namespace.
-const PRUNED: [Kind; 6] = [
-    Kind::ConfigMap,
-    Kind::Service,
-    Kind::NetworkPolicy,
-    Kind::PodDisruptionBudget,
-    Kind::Deployment,
-    Kind::StatefulSet,
-];
-
-/// Objects in the control-plane namespace that carry this tenant's labels and that no stage owns.
-fn prune(t: &Tenant<'_>, plan: &Plan) -> Vec<Action> {
-    let owned: std::collections::BTreeSet<_> = plan.stages.iter().flat_map(|s| &s.owns).collect();
-    let wanted = t.labels();
-    PRUNED
-        .iter()
-        .flat_map(|kind| t.observed.of_kind(*kind, &t.cp_namespace))
-        .filter(|(key, o)| {
-            !owned.contains(key)
-                && wanted.iter().all(|(k, v)| label(o, k) == Some(v))
-                && label(o, labels::ETCD_CLUSTER).is_none()
-                && !observed::deleting(o)
-        })
-        .map(|(key, o)| Action::delete(key, o, None))
-        .collect()
 }

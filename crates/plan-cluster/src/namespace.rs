@@ -1,8 +1,9 @@
 //! Stage 1: the control-plane namespace, what the tenant is pinned to, and the operator's rights inside.
 
+use super::ours::{ensure, is_ours};
 use super::record::{self, Pin};
 use super::release;
-use super::subject::{Tenant, ensure, is_ours};
+use super::subject::Tenant;
 use super::vpc;
 use berth_api::conditions::Reason;
 use berth_api::{Cluster, labels, names};

@@ -10,6 +10,7 @@ use berth_api::conditions::{ConditionType, Reason, find};
 use berth_api::{labels, names};
 use berth_plan::workload;
 use berth_render::{Binary, Kind, Listing, ObjectKey, STAMPS, TenantSet};
+use std::net::IpAddr;
 
 /// A question to the tenant's API.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +66,7 @@ pub fn probe_request(input: Input<'_>) -> Option<ProbeRequest> {
     let runs = t.workloads(Binary::ApiServer);
     let (version, emulated) = (runs.version().map(|v| v.to_string()), runs.emulates().map(|m| m.to_string()));
     Some(ProbeRequest {
-        rules: t.endpoint.rules(&t, &host),
+        rules: rules(&t, &host),
         server: url(&host, port),
         inside: t.endpoint.inside_of_one_that_serves().map(|(host, port)| url(&host, port)),
         ca: t.secret(names::ca(t.name)),
@@ -83,7 +84,7 @@ pub fn probe_request(input: Input<'_>) -> Option<ProbeRequest> {
 /// have left.
 pub(super) fn listings(input: Input<'_>) -> Vec<Listing> {
     let mut t = Tenant::new(input);
-    t.release = release::of(&t).0.unwrap_or_default();
+    t.release = release::decide_release(&t).0.unwrap_or_default();
     if addons::one_goes(&t) {
         return TenantSet::LISTINGS.into();
     }
@@ -103,4 +104,13 @@ pub(super) fn is_well(input: Input<'_>) -> bool {
     let seen = status.is_some_and(|s| s.observed_generation == input.object.metadata.generation);
     let ready = find(conditions, ConditionType::Ready);
     seen && ready.is_some_and(|c| c.status == "True" || c.reason == Reason::NotInTemplates.as_str())
+}
+
+/// Where the host may lead that the operator dials, if the spec chose it and it is a name.
+fn rules(t: &Tenant<'_>, dialled: &str) -> Option<HostRules> {
+    let chosen = t.cluster.spec.endpoint.host.as_deref() == Some(dialled) && dialled.parse::<IpAddr>().is_err();
+    let load_balancer = t.endpoint.load_balancer.clone().filter(|host| host.parse::<IpAddr>().is_err());
+    let meta = || t.observed.meta.addresses.as_ref().ok().cloned();
+    let own = t.endpoint.cluster_ip.into_iter().chain(t.endpoint.balanced.iter().copied()).collect();
+    chosen.then(|| HostRules::new(own, load_balancer, meta()))
 }

@@ -1,18 +1,18 @@
 //! A `Cluster` with what several stages need to know of it, computed once for a plan.
 
 use super::components::Workloads;
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, server_handed_out};
+use super::ours::{is_ours, owner_labels};
+use super::planned::Input;
 use super::record::Pin;
 use super::release::Release;
-use super::{Input, kubeconfig};
 use berth_api::cluster::{Cluster, ClusterStatus};
 use berth_api::etcd_bootstrap::Operation;
-use berth_api::{EtcdCluster, labels, names};
-use berth_plan::model::Stage;
-use berth_plan::observed::{Observed, annotation, label};
+use berth_api::{EtcdCluster, names};
+use berth_plan::observed::Observed;
 use berth_plan::settings::Settings;
 use berth_render::values::Meta;
-use berth_render::{Binary, Catalog, Kind, Object, ObjectKey, TemplateSet};
+use berth_render::{Binary, Catalog, Kind, ObjectKey, TemplateSet};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -47,8 +47,8 @@ impl<'a> Tenant<'a> {
         let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
         let cp_namespace = names::control_plane_namespace(namespace, name);
         let service = observed.get(&ObjectKey::namespaced(Kind::Service, &*cp_namespace, names::APISERVER));
-        let handed_out = kubeconfig::server_in_use(observed, &cp_namespace);
-        let endpoint = Endpoint::of(cluster, service.filter(|s| is_ours(s)), handed_out, &observed.meta);
+        let handed_out = server_handed_out(observed, &cp_namespace);
+        let endpoint = Endpoint::seen(cluster, service.filter(|s| is_ours(s)), handed_out, &observed.meta);
         let etcd = observed.get(&ObjectKey::namespaced(Kind::EtcdCluster, &*cp_namespace, names::ETCD));
         let etcd = etcd.filter(|e| is_ours(e)).and_then(|e| serde_json::from_value(e.clone()).ok());
         Self {
@@ -113,26 +113,6 @@ impl<'a> Tenant<'a> {
     pub(super) fn status(&self) -> ClusterStatus {
         self.cluster.status.clone().unwrap_or_default()
     }
-}
-
-/// Labels that say which `Cluster` an object belongs to.
-pub(super) fn owner_labels(namespace: &str, name: &str) -> BTreeMap<String, String> {
-    BTreeMap::from([
-        (labels::MANAGED_BY.to_owned(), labels::MANAGED_BY_VALUE.to_owned()),
-        (labels::CLUSTER_NAME.to_owned(), name.to_owned()),
-        (labels::CLUSTER_NAMESPACE.to_owned(), namespace.to_owned()),
-    ])
-}
-
-/// True if Berth made it. The digest counts too, so that a label that was taken away is repaired and not a riddle.
-pub fn is_ours(object: &serde_json::Value) -> bool {
-    label(object, labels::MANAGED_BY) == Some(labels::MANAGED_BY_VALUE)
-        || annotation(object, labels::APPLIED_DIGEST).is_some()
-}
-
-/// Puts `object` into the stage: owned, and applied if it differs.
-pub(crate) fn ensure(stage: &mut Stage, observed: &Observed, object: Object) {
-    berth_plan::objects::ensure(stage, observed, object, is_ours);
 }
 
 impl Tenant<'_> {

@@ -1,10 +1,9 @@
 //! Newer templates than a tenant is rendered with: `UpdateAvailable`.
 
 use super::Input;
-use super::record::{Pin, pin};
+use super::record::{Pin, new_pin, pin};
 use super::release;
 use super::subject::Tenant;
-use super::validate::new_pin;
 use berth_api::cluster::Templates;
 use berth_api::conditions::{ConditionType, Reason, Verdict};
 use berth_api::names;

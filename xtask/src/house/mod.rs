@@ -26,7 +26,6 @@ const CIRCLES: &[(&str, usize)] = &[
     ("pki", 2),
     ("plan", 2),
     ("plan-backup", 4),
-    ("plan-cluster", 53),
     ("plan-etcd", 5),
     ("render", 3),
     ("sim", 4),

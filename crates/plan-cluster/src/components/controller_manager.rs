@@ -1,9 +1,9 @@
 //! kube-controller-manager.
 
-use super::stage::{api_client, root};
-use super::{Component, Prepared};
-use crate::isolation::allows::{Allow, End, Port, allow};
-use crate::pki;
+use super::api_client::{api_client, root};
+use super::component::{Component, Prepared};
+use crate::isolation::ends::{Allow, End, Port, allow};
+use crate::pki::certificates;
 use crate::subject::Tenant;
 use berth_api::names;
 use berth_render::values::Workload;
@@ -14,7 +14,7 @@ pub(super) static COMPONENT: Component = Component {
     binary: Binary::ControllerManager,
     asked: |spec| (&spec.controller_manager).into(),
     secret: names::CONTROLLER_MANAGER_PKI,
-    certificates: |t| Some(pki::api_client(t, Binary::ControllerManager.name())),
+    certificates: |t| Some(certificates::api_client(t, Binary::ControllerManager.name())),
     connections: &CONNECTIONS,
     after: Some(Binary::ApiServer),
     objects,

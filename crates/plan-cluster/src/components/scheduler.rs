@@ -1,9 +1,9 @@
 //! kube-scheduler.
 
-use super::Component;
-use super::stage::api_client;
-use crate::isolation::allows::{Allow, End, Port, allow};
-use crate::pki;
+use super::api_client::api_client;
+use super::component::Component;
+use crate::isolation::ends::{Allow, End, Port, allow};
+use crate::pki::certificates;
 use berth_api::names;
 use berth_render::Binary;
 
@@ -12,7 +12,7 @@ pub(super) static COMPONENT: Component = Component {
     binary: Binary::Scheduler,
     asked: |spec| (&spec.scheduler).into(),
     secret: names::SCHEDULER_PKI,
-    certificates: |t| Some(pki::api_client(t, Binary::Scheduler.name())),
+    certificates: |t| Some(certificates::api_client(t, Binary::Scheduler.name())),
     connections: &CONNECTIONS,
     after: Some(Binary::ApiServer),
     objects: |t, templates, workload| api_client(t, templates, &COMPONENT, workload, vec![]),

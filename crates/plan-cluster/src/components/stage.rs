@@ -2,26 +2,28 @@
 //!
 //! Gates hold back changes to what runs, never the first creation: pods wait for what they need by themselves.
 
+use super::component::{Asked, Component};
 use super::soak::with_canary;
-use super::{Asked, Component, Prepared, Rendered, Workloads, slots};
-use crate::subject::{Tenant, ensure, is_ours};
-use crate::validate;
+use super::{ALL, Workloads, slots};
+use crate::ours::{ensure, is_ours};
+use crate::planned::ClusterPlan;
+use crate::subject::Tenant;
+use crate::validate::component as asked_args;
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
 use berth_plan::model::{Action, Plan, Stage, StageId, State};
 use berth_plan::observed::{deleting, label};
 use berth_plan::workload;
-use berth_render::values::{ApiAccess, ApiClientSecrets, ApiClientValues, ExtraArg, HostAlias, Workload};
-use berth_render::{Binary, Kind, Object, ObjectKey, TemplateSet, render_api_client};
+use berth_render::values::{ExtraArg, Workload};
+use berth_render::{Binary, Kind, Object, ObjectKey, TemplateSet};
 use serde_json::Value;
-use std::collections::BTreeMap;
 
 /// The flag with which a component of a newer minor does what an older one did.
 const EMULATED_VERSION: &str = "emulated-version";
 
 /// Create at once, change only when the gate is open, and say how it goes. `plan` has the stages before the components, `before` the
 /// components' so far.
-pub(crate) fn stage(t: &Tenant<'_>, component: &Component, plan: &Plan, before: &[Stage]) -> Stage {
+fn stage(t: &Tenant<'_>, component: &Component, plan: &Plan, before: &[Stage]) -> Stage {
     let name = component.name();
     let mut stage = Stage::new(StageId::ControlPlane(component.binary), State::Ready);
     let live = t.workloads(component.binary).that(is_ours);
@@ -96,9 +98,9 @@ fn stop(t: &Tenant<'_>, component: &Component, stage: &mut Stage) {
 
 /// The templates, and the values that all components have; or why the spec is refused.
 fn workload<'t>(t: &'t Tenant<'_>, component: &Component) -> Result<(&'t TemplateSet, Workload), State> {
-    let (pin, emulates) = t.release.of(component.binary);
+    let (pin, emulates) = t.release.pin_of(component.binary);
     let templates = t.templates_of(pin).ok_or_else(|| State::waiting("the pinned templates"))?;
-    let mut extra_args = validate::component(t, component)?;
+    let mut extra_args = asked_args(t, component)?;
     let emulates = emulates.map(|minor| ExtraArg { name: EMULATED_VERSION.into(), value: minor.to_string() });
     extra_args.splice(0..0, emulates);
     let Asked { replicas, resources, placement, .. } = (component.asked)(&t.cluster.spec);
@@ -127,56 +129,6 @@ fn workload<'t>(t: &'t Tenant<'_>, component: &Component) -> Result<(&'t Templat
 pub(crate) fn run_as_user(cp_namespace: &str) -> i64 {
     let hash = cp_namespace.rsplit('-').next().and_then(|h| i64::from_str_radix(h, 16).ok()).unwrap_or_default();
     100_000 + hash % 1_000_000
-}
-
-/// What processes read only when they start: short name, Secret, key.
-pub(super) type ReadAtStart = (&'static str, String, &'static str);
-
-/// A CA, or the public key of service accounts.
-pub(super) fn root(name: &'static str, secret: String) -> ReadAtStart {
-    (name, secret, "tls.crt")
-}
-
-/// Digests of what the processes read only when they start, for the pods' annotations. Certificates are read again when they change.
-pub(super) fn checksums(t: &Tenant<'_>, all: &[ReadAtStart]) -> Result<BTreeMap<String, String>, State> {
-    let digest = |(name, secret, key): &ReadAtStart| {
-        let digest = t.observed.secrets.get(&t.secret(secret.clone()))?.digests.get(*key)?;
-        Some(((*name).to_owned(), digest.chars().take(16).collect()))
-    };
-    all.iter().map(digest).collect::<Option<_>>().ok_or_else(|| State::waiting("the Secrets with CAs and keys"))
-}
-
-/// A component that talks to the API server and to nobody else.
-pub(super) fn api_client(
-    t: &Tenant<'_>,
-    templates: &TemplateSet,
-    component: &Component,
-    mut workload: Workload,
-    read_at_start: Vec<ReadAtStart>,
-) -> Prepared {
-    let (ip, server) =
-        t.endpoint.inside(&t.cp_namespace).ok_or_else(|| State::waiting("Service kube-apiserver to get an address"))?;
-    let host = format!("{}.{}.svc", names::APISERVER, t.cp_namespace);
-    workload.host_aliases = vec![HostAlias { ip: ip.to_string(), hostnames: vec![host] }];
-    let cas = [root("ca", names::ca(t.name)), root("front-proxy-ca", names::proxy_ca(t.name))];
-    workload.checksums = checksums(t, &[cas.to_vec(), read_at_start].concat())?;
-    let network = &t.cluster.spec.network;
-    let values = ApiClientValues {
-        meta: t.meta(),
-        workload,
-        cluster_name: t.name.into(),
-        api: ApiAccess { server },
-        service_cidrs: network.service_cidrs.clone(),
-        pod_cidrs: network.pod_cidrs.clone(),
-        secrets: ApiClientSecrets {
-            ca: names::ca(t.name),
-            front_proxy_ca: names::proxy_ca(t.name),
-            service_account: names::service_account(t.name),
-            pki: component.secret.into(),
-            approver: names::APPROVER_PKI.into(),
-        },
-    };
-    Ok(render_api_client(templates, component.binary, &values).map(Rendered::from))
 }
 
 /// Why changes are not made now. A missing key must not roll what still runs with it, and nothing runs that is not recorded.
@@ -239,5 +191,14 @@ fn progress(t: &Tenant<'_>, name: &str, live: &Workloads<'_>) -> Option<State> {
     Some(State::Waiting {
         reason: if rollout.serving { Reason::RollingOut } else { Reason::PodsNotReady },
         on: format!("the rollout to finish: {on}"),
+    })
+}
+
+/// The stages of all components.
+pub(crate) fn stages(t: &Tenant<'_>, out: &ClusterPlan) -> Vec<Stage> {
+    ALL.iter().fold(vec![], |mut stages, component| {
+        let stage = stage(t, component, &out.plan, &stages);
+        stages.push(stage);
+        stages
     })
 }

@@ -1,8 +1,10 @@
 //! Add-ons: what of Berth's runs on the tenant's nodes, and what is to go again.
 
-use super::sets::{cluster_dns, no_address, serving};
+use super::facts::{cluster_dns, no_address, serving};
+use crate::endpoint::authority;
+use crate::record;
 use crate::subject::Tenant;
-use crate::{endpoint, record, validate};
+use crate::validate::writers;
 use berth_api::cluster::{AddonStatus, ClusterStatus, ProxyMode};
 use berth_api::conditions::Reason;
 use berth_api::version::Version;
@@ -46,7 +48,7 @@ impl Addons {
         let pinned =
             if Some(templates.digest()) == builtin.map(TemplateSet::digest) { None } else { templates.addons() };
         // A registry that is refused changes nothing that runs: the components' stages say so.
-        if validate::writers::images(&t.cluster.spec.images, &t.settings.writers).is_err() {
+        if writers::images(&t.cluster.spec.images, &t.settings.writers).is_err() {
             return Ok(Self { pinned: None, all: vec![], refused: None });
         }
         let (asked, network) = (&t.cluster.spec.addons, &t.cluster.spec.network);
@@ -78,7 +80,7 @@ impl Addons {
             };
             let values = KubeProxyValues {
                 image: images::kube_proxy(&registry, version),
-                endpoint: endpoint::authority(&host, port),
+                endpoint: authority(&host, port),
                 pod_cidrs: network.pod_cidrs.join(","),
                 mode: mode.into(),
                 client_connection,

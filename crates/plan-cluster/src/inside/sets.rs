@@ -1,7 +1,8 @@
 //! What Berth keeps inside every tenant, set by set.
 
 use super::addons::{Addon, Addons};
-use super::{approval, differs};
+use super::approval;
+use super::facts::{cluster_dns, no_address, serving};
 use crate::subject::Tenant;
 use crate::{Input, endpoint, pki, release, vpc};
 use base64::Engine;
@@ -9,7 +10,8 @@ use base64::engine::general_purpose::STANDARD;
 use berth_api::version::{Minor, Version};
 use berth_api::{labels, names};
 use berth_plan::model::State;
-use berth_plan::observed::{ApiProbe, InsideTenant, label};
+use berth_plan::objects::diff::contains;
+use berth_plan::observed::{InsideTenant, label};
 use berth_render::values::{AccessValues, EndpointValues, JoinValues};
 use berth_render::{Catalog, Listing, Object, ObjectKey, RenderError, TenantSet, render_tenant_set};
 use serde_json::Value;
@@ -38,7 +40,7 @@ impl Wanted {
     /// For a question to the tenant, before there is a plan. None: it is not known.
     pub(crate) fn before_plan(input: Input<'_>) -> Option<Self> {
         let mut t = Tenant::new(input);
-        t.release = release::of(&t).0?;
+        t.release = release::decide_release(&t).0?;
         Self::of(&t).ok()
     }
 
@@ -123,29 +125,8 @@ fn join(t: &Tenant<'_>, version: String) -> Result<JoinValues, State> {
     })
 }
 
-pub(super) fn no_address() -> State {
-    State::waiting("the address of the API")
-}
-
-/// The version that the API said it has, as the status tells it: until a rollout is through, nodes of the new one have nobody to talk to.
-/// While it emulates an older minor, the version that it comes from: kubelets may not be newer, and there is a way back.
-pub(super) fn serving(t: &Tenant<'_>) -> String {
-    if let Some(change) = &t.release.change {
-        return change.counts_as.to_string();
-    }
-    let said = match &t.observed.api {
-        ApiProbe::Answered { version, .. } => version.as_ref().map(|said| said.version.clone()),
-        _ => None,
-    };
-    let pinned = t.pin().version;
-    let is_newer = |said: &String| said.parse().is_ok_and(|said: Version| said.minor() > pinned.minor());
-    t.status().version.or(said).filter(|said| !is_newer(said)).unwrap_or_else(|| pinned.to_string())
-}
-
-/// As kubeadm numbers it: the tenth address of the first range.
-pub(super) fn cluster_dns(service_cidrs: &[String]) -> Option<String> {
-    let range: ipnet::IpNet = service_cidrs.first()?.parse().ok()?;
-    range.hosts().filter(|address| *address != range.network()).nth(9).map(|address| address.to_string())
+pub(super) fn differs(live: Option<&Value>, wanted: &Object) -> bool {
+    !live.is_some_and(|l| contains(l, wanted.value()))
 }
 
 #[cfg(test)]

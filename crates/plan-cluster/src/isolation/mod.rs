@@ -2,29 +2,26 @@
 //!
 //! They are no templates: a policy restarts no pod, so what a new operator knows better holds for every tenant at once (ADR 14).
 
-pub(super) mod allows;
+mod allows;
+pub(super) mod ends;
 pub(super) mod nodes;
 mod pod;
 pub(super) mod private;
+mod ranges;
 
-use super::subject::{Tenant, ensure};
-use allows::{Allow, End, Port};
+use super::ours::ensure;
+use super::subject::Tenant;
+use super::validate::without_ranges;
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
 use berth_plan::meta_cluster::addresses::{Closed, MetaRanges};
 use berth_plan::model::{Stage, State};
-use berth_render::{Binary, Kind, Object};
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use berth_render::{Kind, Object};
+use ends::{API, Allow, End, Port};
+use ipnet::IpNet;
+use ranges::{EVERYWHERE, blocks};
 use serde_json::{Value, json};
-use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// All addresses.
-const EVERYWHERE: [IpNet; 2] = [
-    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::UNSPECIFIED, 0)),
-    IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::UNSPECIFIED, 0)),
-];
-/// The one that a tenant's admin can have dial whatever he likes.
-const API: End = End::Component(Binary::ApiServer);
 /// Name of the policy that denies everything to every pod.
 const DEFAULT_DENY: &str = "default-deny";
 /// Labels of the operator's pods, as the chart gives them.
@@ -44,7 +41,8 @@ pub(super) fn policies(t: &Tenant<'_>, stage: &mut Stage) {
         }
     };
     let backups = t.settings.backups.are_enabled();
-    let pods = End::pods().filter(|end| backups || *end != End::Backup).filter_map(|end| Some((name(end)?, Some(end))));
+    let pods =
+        allows::pods().filter(|end| backups || *end != End::Backup).filter_map(|end| Some((name(end)?, Some(end))));
     for (name, end) in [(DEFAULT_DENY, None)].into_iter().chain(pods) {
         let needs_ranges = end == Some(API) || end == Some(End::Backup) && t.settings.backups.peers.is_empty();
         match (known, needs_ranges) {
@@ -55,11 +53,6 @@ pub(super) fn policies(t: &Tenant<'_>, stage: &mut Stage) {
         }
     }
     pod::config_map(t, stage);
-}
-
-/// What is awaited as long as nobody knows what a tenant has to be kept off.
-pub(super) fn without_ranges(why: &str) -> State {
-    State::waiting(format!("the meta cluster's address ranges, from which NetworkPolicies keep tenants: {why}"))
 }
 
 fn put(t: &Tenant<'_>, stage: &mut Stage, name: &str, spec: &Value) {
@@ -158,18 +151,6 @@ fn stores(t: &Tenant<'_>, meta: &MetaRanges) -> Vec<Value> {
         [] => ip_blocks(EVERYWHERE.into_iter().filter_map(|all| Some((all, meta.forbidden(all, Closed::Nothing)?)))),
         peers => peers.to_vec(),
     }
-}
-
-/// Ranges with what is closed in them: the Internet, and private networks that somebody opened; all of them for a tenant from before they
-/// were closed.
-fn blocks(t: &Tenant<'_>, meta: &MetaRanges) -> impl Iterator<Item = (IpNet, Vec<IpNet>)> {
-    let closed = private::closed(t);
-    let opened = if closed == Closed::Nothing { vec![] } else { private::opened(t) };
-    EVERYWHERE
-        .map(|all| (all, closed))
-        .into_iter()
-        .chain(opened.into_iter().map(|net| (net, Closed::Nothing)))
-        .filter_map(|(within, closed)| Some((within, meta.forbidden(within, closed)?)))
 }
 
 /// Peers that are these ranges, but for what is closed in them.

@@ -1,8 +1,8 @@
 //! Nodes that API servers are kept from: logs, exec and port-forward do not reach their kubelets.
 
-use super::blocks;
+use super::ranges::blocks;
 use crate::subject::Tenant;
-use crate::vpc;
+use crate::vpc::leads_to;
 use berth_plan::meta_cluster::addresses::MetaRanges;
 use berth_plan::observed::{ApiProbe, Nodes};
 use ipnet::IpNet;
@@ -32,7 +32,7 @@ pub(crate) fn unreachable(t: &Tenant<'_>) -> Option<String> {
 
 /// Whether an API server may dial it: over its interface in the VPC, or by the policies.
 fn is_open(t: &Tenant<'_>, meta: &MetaRanges, address: IpAddr) -> bool {
-    vpc::leads_to(&t.cluster.spec, meta, address)
+    leads_to(&t.cluster.spec, meta, address)
         || blocks(t, meta)
             .any(|(within, except)| within.contains(&address) && !except.iter().any(|n| n.contains(&address)))
 }

@@ -3,9 +3,12 @@
 //!
 //! It restarts nothing, as policies do, and follows the operator.
 
-use super::{API, Allow, EVERYWHERE, End, Port, allows};
-use crate::subject::{Tenant, ensure};
-use crate::validate;
+use super::allows;
+use super::ends::{API, Allow, End, Port};
+use super::ranges::EVERYWHERE;
+use crate::ours::ensure;
+use crate::subject::Tenant;
+use crate::validate::vpc as judge;
 use berth_api::cluster::Vpc;
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::vpc::{CONFIG_MAP, Cidr, KEY, Net, Open, Protocol, Route};
@@ -19,7 +22,7 @@ use serde_json::{Value, json};
 /// Puts the ConfigMap into the stage. What is not known, or refused, changes nothing.
 pub(super) fn config_map(t: &Tenant<'_>, stage: &mut Stage) {
     let Some(vpc) = &t.cluster.spec.vpc else { return };
-    let is_valid = validate::vpc::spec(&t.cluster.spec).and_then(|()| validate::vpc::routes(t)).is_ok();
+    let is_valid = judge::spec(&t.cluster.spec).and_then(|()| judge::routes(t)).is_ok();
     let net = t.observed.meta.addresses.as_ref().ok().filter(|_| is_valid).and_then(|meta| net(t, vpc, meta));
     let Some(text) = net.and_then(|net| serde_json::to_string(&net).ok()) else {
         stage.owns.push(t.key(Kind::ConfigMap, CONFIG_MAP));

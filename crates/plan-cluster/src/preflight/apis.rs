@@ -1,10 +1,12 @@
 //! What API servers said.
 
-use super::NAMES;
 use berth_api::text::TenantText;
 use berth_api::version::Minor;
 use berth_plan::asked::{Facts, Server};
 use std::collections::BTreeMap;
+
+/// So many names fit a message.
+const NAMES: usize = 5;
 
 /// Some of many, and how many more there are.
 fn some(all: &[String]) -> String {

@@ -1,6 +1,6 @@
 //! Arguments of the user that go with no emulation, or leave no way back.
 
-use super::super::components;
+use crate::components::ALL;
 use berth_api::cluster::ClusterSpec;
 use berth_api::common::Arg;
 use berth_api::version::Minor;
@@ -9,7 +9,7 @@ use berth_render::{Binary, FLAGS};
 
 /// Those that Berth sets itself.
 pub(super) fn refused(spec: &ClusterSpec) -> Vec<String> {
-    let all = components::ALL.into_iter().filter_map(|component| {
+    let all = ALL.into_iter().filter_map(|component| {
         let (field, own) = (component.field(), (component.asked)(spec).extra_args);
         let why = berth_render::extra_args(FLAGS, component.binary, spec, own).err()?;
         Some(format!("spec.{field}.extraArgs: {why}"))
@@ -20,7 +20,7 @@ pub(super) fn refused(spec: &ClusterSpec) -> Vec<String> {
 /// `running`: the minor that is emulated at first.
 pub(super) fn without_way_back(spec: &ClusterSpec, facts: Option<&Facts>, running: Minor) -> Vec<String> {
     let mut findings = vec![];
-    for component in components::ALL {
+    for component in ALL {
         let own = (component.asked)(spec).extra_args;
         let place = format!("spec.{}.extraArgs", component.field());
         for (gate, on) in entries(own, "feature-gates") {

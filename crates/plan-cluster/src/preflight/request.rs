@@ -1,10 +1,11 @@
 //! What the operator asks in a tenant, and of which API servers.
 
-use super::{findings, next};
+use super::findings;
+use super::verdict::next_minor;
 use crate::Input;
 use crate::endpoint::url;
 use crate::probe::is_well;
-use crate::revision::Course;
+use crate::revision::Rollout;
 use crate::subject::Tenant;
 use berth_api::version::Version;
 use berth_api::{labels, names};
@@ -34,7 +35,7 @@ pub fn look_request(input: Input<'_>) -> Option<LookRequest> {
         return None;
     }
     let t = Tenant::new(input);
-    let (runs, target) = next(&t).filter(|_| !t.stands_still())?;
+    let (runs, target) = next_minor(&t).filter(|_| !t.stands_still())?;
     let asks = cluster.spec.version.parse().is_ok_and(|asked: Version| asked.minor() == target);
     let begins = asks && (blocks(&t, runs.version, target) || !waits(input));
     (begins || asks || is_well(input)).then(|| LookRequest { begins, ..request(&t) })
@@ -47,7 +48,7 @@ fn blocks(t: &Tenant<'_>, runs: Version, target: berth_api::version::Minor) -> b
 /// Whether it waits for its turn or a window, if nothing else stands in its way.
 fn waits(input: Input<'_>) -> bool {
     let assumed = Observed { look: Look::Elsewhere, ..input.observed.clone() };
-    Course::of(Input { observed: &assumed, ..input }).hold().is_some()
+    Rollout::judge(Input { observed: &assumed, ..input }).hold().is_some()
 }
 
 /// Which API servers to ask how they answer: all, while the first new one of a release serves alone. None: nothing is judged by it now.
@@ -56,7 +57,7 @@ pub fn answers_request(input: Input<'_>) -> Option<LookRequest> {
     if input.object.metadata.deletion_timestamp.is_some() || t.stands_still() {
         return None;
     }
-    let canary = Course::of(input).canary?;
+    let canary = Rollout::judge(input).canary?;
     canary.until(&t).map(|_| request(&t))
 }
 

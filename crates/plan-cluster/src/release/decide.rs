@@ -62,7 +62,7 @@ impl Seen {
 
 /// All that the decision depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Facts {
+pub(super) struct MinorFacts {
     pub(super) step: Step,
     pub(super) ask: Ask,
     /// It is recorded that the first step was through.
@@ -78,7 +78,7 @@ pub(super) struct Facts {
 
 /// What is to be recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Write {
+pub(super) enum MinorWrite {
     /// The first step is through: `finalizeAfter` begins.
     Proven,
     /// It is not, or not any more.
@@ -91,10 +91,10 @@ pub(super) enum Write {
 
 /// What is next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Next {
+pub(super) struct MinorNext {
     pub(super) api: Run,
     pub(super) clients: [Run; 2],
-    pub(super) write: Option<Write>,
+    pub(super) write: Option<MinorWrite>,
 }
 
 /// What is next.
@@ -102,8 +102,8 @@ pub(super) struct Next {
 /// - Up: the API servers first. When all of them are rolled out and answer, the others.
 /// - Back: the others first. When nothing of the new minor is left of them, the API servers; at once if none of these serves, since the
 ///   others cannot come up without.
-pub(super) fn decide(facts: Facts) -> Next {
-    let Facts { step, ask, proven, due, answers, api, clients } = facts;
+pub(super) fn decide_minor(facts: MinorFacts) -> MinorNext {
+    let MinorFacts { step, ask, proven, due, answers, api, clients } = facts;
     let least = if step == Step::Two { Run::Emulating } else { Run::Old };
     let stays = |seen: Seen| seen.newest.unwrap_or(least).max(least);
     let up = |goal: Run| {
@@ -131,17 +131,17 @@ pub(super) fn decide(facts: Facts) -> Next {
     let all_are_to_be = |run: Run| [api, clients[0], clients[1]].iter().all(|seen| seen.oldest == Some(run));
     let write = match (step, ask) {
         (Step::One, Ask::New) if all(Run::Emulating) && answers => match (proven, due) {
-            (false, _) => Some(Write::Proven),
-            (true, true) => Some(Write::StepTwo),
+            (false, _) => Some(MinorWrite::Proven),
+            (true, true) => Some(MinorWrite::StepTwo),
             (true, false) => None,
         },
-        (Step::One, Ask::New) if proven && !all_are_to_be(Run::Emulating) => Some(Write::NotProven),
-        (Step::One, Ask::Old) if all(Run::Old) => Some(Write::Done),
-        (Step::One, Ask::Old) if proven => Some(Write::NotProven),
-        (Step::Two, _) if all(Run::New) => Some(Write::Done),
+        (Step::One, Ask::New) if proven && !all_are_to_be(Run::Emulating) => Some(MinorWrite::NotProven),
+        (Step::One, Ask::Old) if all(Run::Old) => Some(MinorWrite::Done),
+        (Step::One, Ask::Old) if proven => Some(MinorWrite::NotProven),
+        (Step::Two, _) if all(Run::New) => Some(MinorWrite::Done),
         _ => None,
     };
-    Next { api: next_api, clients: next_clients, write }
+    MinorNext { api: next_api, clients: next_clients, write }
 }
 
 #[cfg(test)]

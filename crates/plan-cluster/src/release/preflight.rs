@@ -1,10 +1,11 @@
 //! Whether the next minor may begin, before anything changes.
 
 use super::seen;
-use crate::components;
+use crate::components::ALL;
+use crate::ours::is_ours;
 use crate::preflight::{findings, say};
 use crate::record::Pin;
-use crate::subject::{Tenant, is_ours};
+use crate::subject::Tenant;
 use berth_api::conditions::Reason;
 use berth_plan::asked::Look;
 use berth_plan::model::State;
@@ -39,7 +40,7 @@ pub(super) fn judge(t: &Tenant<'_>, old: &Pin, new: &Pin) -> Result<(), State> {
 /// What is to be through before.
 fn unfinished(t: &Tenant<'_>, old: &Pin) -> Option<String> {
     let before = |what: String| Some(format!("{what}, before the minor version changes"));
-    for component in components::ALL {
+    for component in ALL {
         let live = t.workloads(component.binary).that(is_ours);
         let is_old =
             live.live().all(|w| workload::version_of(w) == Some(old.version) && workload::emulates(w).is_none());

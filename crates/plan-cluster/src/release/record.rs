@@ -67,3 +67,13 @@ pub(crate) fn served(namespace: &Value) -> Option<Minor> {
 pub fn upgrade_templates(namespace: &Value) -> Option<String> {
     upgrade(namespace).map(|upgrade| upgrade.templates)
 }
+
+/// Whether a minor changes, and the new one counts as served.
+pub(crate) fn is_in_second_step(namespace: &Value) -> bool {
+    upgrade(namespace).is_some_and(|upgrade| served(namespace) >= Some(upgrade.to().version.minor()))
+}
+
+/// Whether no minor changes, by what is recorded.
+pub(crate) fn is_at_rest(namespace: &Value) -> bool {
+    upgrade(namespace).is_none()
+}

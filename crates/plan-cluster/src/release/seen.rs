@@ -1,15 +1,16 @@
 //! What is seen of the components while their minor changes.
 
-use super::decide::{Ask, Facts, Run, Seen, Step};
+use super::decide::{Ask, MinorFacts, Run, Seen, Step};
+use crate::ours::is_ours;
 use crate::record::Pin;
-use crate::subject::{Tenant, is_ours};
+use crate::subject::Tenant;
 use berth_api::labels;
 use berth_api::version::{Minor, Version};
 use berth_plan::observed::{ApiProbe, deleting, label};
 use berth_plan::workload;
 use berth_render::Binary;
 
-impl Facts {
+impl MinorFacts {
     /// All API servers run the new minor and emulate nothing.
     pub(super) fn api_is_new(&self) -> bool {
         self.api.settled && self.api.oldest == Some(Run::New)
@@ -52,8 +53,8 @@ pub(super) fn answers(t: &Tenant<'_>) -> bool {
 }
 
 /// What a step waits for.
-pub(super) fn progress(facts: &Facts, old: &Version, new: &Version) -> String {
-    let Facts { step, ask, answers, api, clients, .. } = facts;
+pub(super) fn progress(facts: &MinorFacts, old: &Version, new: &Version) -> String {
+    let MinorFacts { step, ask, answers, api, clients, .. } = facts;
     let (goal, what) = match (step, ask) {
         (Step::Two, _) => (Run::New, format!("{new} to stop emulating the minor version before it, step 2 of 2")),
         (Step::One, Ask::Old) => (Run::Old, format!("the way back to {old}")),

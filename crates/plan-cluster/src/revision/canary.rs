@@ -3,6 +3,7 @@
 //! Of a Deployment that is `minReadySeconds`, which is no part of the pod template: its controller takes no old pod away, and makes no second
 //! new one, before the first was ready for so long without a break. Slots are held back by [`crate::components`].
 
+use crate::release::Canary;
 use crate::subject::Tenant;
 use berth_api::cluster::CanaryStatus;
 use berth_api::{labels, names};
@@ -20,15 +21,6 @@ const HASHES: [&str; 2] = ["pod-template-hash", "controller-revision-hash"];
 
 /// API servers tell whole seconds of when a pod was made.
 const ROUNDED: SignedDuration = SignedDuration::from_secs(1);
-
-/// What a release asks of its first new API server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Canary {
-    /// How long it is to serve.
-    pub(crate) soak: SignedDuration,
-    /// When the release was recorded: none of its pods is older.
-    pub(super) started: Timestamp,
-}
 
 impl Canary {
     /// API servers of the release: of all templates of which no pod is older, that of the youngest. One of the old that was made anew

@@ -8,7 +8,7 @@ use berth_api::revision::RevisionOutcome as Outcome;
 /// All that the decision depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(clippy::struct_excessive_bools, reason = "facts")]
-pub(super) struct Facts {
+pub(super) struct RollbackFacts {
     /// How the newest revision came out, by what is recorded. None: it is rolled out.
     pub(super) recorded: Option<Outcome>,
     /// The release in the spec is that of the newest revision.
@@ -44,7 +44,7 @@ pub(super) enum Runs {
 
 /// What is to be recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Write {
+pub(super) enum RollbackWrite {
     /// A new revision. Until it is there, nothing that runs is changed.
     Revision,
     /// How the newest one came out.
@@ -53,9 +53,9 @@ pub(super) enum Write {
 
 /// What is next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Next {
+pub(super) struct RollbackNext {
     pub(super) runs: Runs,
-    pub(super) write: Option<Write>,
+    pub(super) write: Option<RollbackWrite>,
 }
 
 /// What is next.
@@ -63,25 +63,27 @@ pub(super) struct Next {
 /// - One that is held comes through by itself, or a person changes it. It is not taken back later: what kept it may be what kept its pods.
 /// - One that was taken back stays so, whatever its old pods do, until the spec changes or somebody asks again.
 /// - One that succeeded is not judged any more.
-pub(super) fn decide(facts: Facts) -> Next {
-    let Facts { recorded, same, asked_again, paused, through, soaked, late, .. } = facts;
+pub(super) fn decide_rollback(facts: RollbackFacts) -> RollbackNext {
+    let RollbackFacts { recorded, same, asked_again, paused, through, soaked, late, .. } = facts;
     let failed = matches!(recorded, Some(Outcome::RolledBack | Outcome::Held));
     if !same || (failed && asked_again) {
         // Paused, what ran goes on: nothing is written that could change it.
-        return Next { runs: Runs::Asked, write: (!paused).then_some(Write::Revision) };
+        return RollbackNext { runs: Runs::Asked, write: (!paused).then_some(RollbackWrite::Revision) };
     }
     let write = match recorded {
         _ if paused => None,
         Some(Outcome::Succeeded | Outcome::RolledBack) => None,
         _ if through => soaked.then_some(Outcome::Succeeded),
         None | Some(Outcome::Superseded) if late => Some(match facts {
-            Facts { goes_back: true, old_well: true, rest_well: true, way_back: true, .. } => Outcome::RolledBack,
+            RollbackFacts { goes_back: true, old_well: true, rest_well: true, way_back: true, .. } => {
+                Outcome::RolledBack
+            }
             _ => Outcome::Held,
         }),
         None | Some(Outcome::Held | Outcome::Superseded) => None,
     };
     let runs = if recorded == Some(Outcome::RolledBack) { Runs::Good } else { Runs::Asked };
-    Next { runs, write: write.map(Write::Outcome) }
+    RollbackNext { runs, write: write.map(RollbackWrite::Outcome) }
 }
 
 #[cfg(test)]

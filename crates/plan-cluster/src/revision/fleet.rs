@@ -1,9 +1,9 @@
 //! What the order of the fleet asks of a tenant's releases.
 
 use super::record::Revision;
-use super::{Course, Write, decide};
+use super::rollout::Rollout;
 use crate::subject::Tenant;
-use crate::turn::{self, Hold};
+use crate::turn::{Hold, target_of_templates, turn, window};
 use berth_api::revision::{Release, RevisionCause, RevisionOutcome as Outcome};
 use berth_api::version::Version;
 use berth_plan::model::State;
@@ -17,7 +17,7 @@ fn target(revision: &Revision<'_>) -> Option<String> {
     let version = version(revision)?;
     let spec = revision.spec.as_ref()?;
     let templates = spec.cause == RevisionCause::Templates;
-    Some(if templates { turn::of_templates(version, &spec.pin.templates) } else { version.clone() })
+    Some(if templates { target_of_templates(version, &spec.pin.templates) } else { version.clone() })
 }
 
 pub(super) fn failed(revision: &Revision<'_>) -> bool {
@@ -30,23 +30,7 @@ fn only_version(before: &Revision<'_>, after: &Revision<'_>) -> bool {
     Release { version: before.version.clone(), ..after.clone() } == *before
 }
 
-impl<'a> Course<'a> {
-    /// Where the release of the spec may not begin, or not yet, the newest one goes on as if the spec asked for it.
-    pub(super) fn wait(&mut self, t: &Tenant<'_>) {
-        let begins = self.judged.as_ref().is_some_and(|(_, next)| next.write == Some(Write::Revision));
-        let Some(newest) = self.all.last().and_then(|newest| newest.spec.clone()).filter(|_| begins) else { return };
-        self.refusal = turn::refusal(t);
-        self.hold = if self.refusal.is_none() { turn::of_release(self, t) } else { None };
-        if self.stays() {
-            // How many there are of each does not wait, if so many may be. Of one that came back, the number is that of what runs.
-            let scaled = newest.release.scaled_as(&self.asked);
-            let is_back = self.all.last().is_some_and(|newest| newest.status.outcome == Some(Outcome::RolledBack));
-            let stays = is_back || turn::refuses_pods(&scaled, t);
-            (self.wanted, self.roll) = (if stays { newest.release } else { scaled }, newest.roll);
-            self.judged = self.facts(t).map(|facts| (facts, decide(facts)));
-        }
-    }
-
+impl<'a> Rollout<'a> {
     /// The newest release goes on, whatever the spec asks for.
     pub(super) fn stays(&self) -> bool {
         self.hold.is_some() || self.refusal.is_some()
@@ -88,7 +72,7 @@ impl<'a> Course<'a> {
 
     /// What it takes a turn for, of what the spec asks for.
     pub(crate) fn turn_to(&self) -> Option<String> {
-        let templates = self.adopts.as_ref().map(|pin| turn::of_templates(&self.asked.version, &pin.templates));
+        let templates = self.adopts.as_ref().map(|pin| target_of_templates(&self.asked.version, &pin.templates));
         templates.or_else(|| self.changes_version().then(|| self.asked.version.clone()))
     }
 
@@ -164,5 +148,28 @@ impl<'a> Course<'a> {
     pub(crate) fn is_stuck_by_version(&self) -> bool {
         let (Some(newest), Some(good)) = (self.all.last(), self.good()) else { return false };
         self.is_stuck() && !newest.status.unwell && only_version(good, newest)
+    }
+}
+
+/// Of a change of the release that would begin. None: it may.
+pub(super) fn hold_of_asked(rollout: &Rollout<'_>, t: &Tenant<'_>) -> Option<Hold> {
+    let asked = &rollout.asked().version;
+    let to = rollout.turn_to();
+    if !rollout.adopts() && (rollout.is_way_back() || rollout.is_scale()) {
+        return None;
+    }
+    let what = if rollout.adopts() {
+        format!(
+            "newer templates of {asked} are to be taken up (spec.upgrade.templates), and what runs stays until then"
+        )
+    } else if to.is_some() {
+        format!("spec.version: {asked} is asked for, and {} runs until then", rollout.runs_version()?)
+    } else {
+        "what runs stays as it is until then".to_owned()
+    };
+    match (window(t, &what), to) {
+        (Ok(until), Some(to)) => turn(t, &to, &what, until),
+        (Ok(_), None) => None,
+        (Err(hold), _) => Some(hold),
     }
 }

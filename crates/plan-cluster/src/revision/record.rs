@@ -1,7 +1,7 @@
 //! `ClusterRevision`s as they are there, and as they are to be.
 
+use crate::ours::{is_ours, owner_labels};
 use crate::record::Pin;
-use crate::subject::{is_ours, owner_labels};
 use berth_api::conditions::shortened;
 use berth_api::revision::{
     ClusterRevisionSpec, ClusterRevisionStatus, Release, RevisionCause, RevisionOutcome as Outcome, RevisionPin,

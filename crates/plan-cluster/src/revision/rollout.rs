@@ -1,223 +1,118 @@
-//! How a release comes up: what is seen of it, and since when it makes no progress.
+//! What becomes of the release in the spec.
 
-use super::Course;
-use super::canary::Canary;
-use super::record::Revision;
-use crate::components::{self, Component};
-use crate::subject::{Tenant, is_ours};
-use berth_api::cluster::{CanaryStatus, OnFailure, RolloutStatus};
-use berth_api::conditions::{ConditionType, is_true};
+use super::decide::{RollbackFacts, RollbackNext, RollbackWrite, Runs};
+use super::progress::Failure;
+use super::record::{self, Revision};
+use crate::planned::Input;
+use crate::record::Pin;
+use crate::release::{self, Canary};
+use crate::subject::Tenant;
+use crate::turn::Hold;
+use berth_api::cluster::Cluster;
 use berth_api::names;
-use berth_plan::model::{Plan, StageId};
-use berth_plan::observed::ApiProbe;
-use berth_plan::workload;
-use berth_render::Kind;
-use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde_json::Value;
+use berth_api::revision::Release;
+use berth_api::version::Version;
+use berth_plan::model::{Action, State};
+use berth_render::{Kind, ObjectKey};
 
-/// The step in which all components run the release, for `spec.upgrade.soak`.
-const SOAK: &str = "soak";
-
-/// The step in which no pods are replaced, and something else is waited for.
-const WAITING: &str = "waiting";
-
-/// Clocks that differ by more say nothing about a deadline.
-const CLOCKS: SignedDuration = SignedDuration::from_mins(2);
-
-/// From the spec. What cannot be read as a duration, no API server takes.
-fn duration(text: &str, default: SignedDuration) -> SignedDuration {
-    text.parse().unwrap_or(default)
+/// What becomes of the release in the spec.
+#[derive(Debug)]
+pub(crate) struct Rollout<'a> {
+    pub(super) input: Input<'a>,
+    pub(super) cp_namespace: String,
+    /// `ClusterRevision`s can be read, and there is a namespace for them.
+    pub(super) known: bool,
+    /// All there are, the oldest first.
+    pub(super) all: Vec<Revision<'a>>,
+    /// What is to run: the release of the spec, or the newest one while that has to wait.
+    pub(super) wanted: Release,
+    /// That of the spec.
+    pub(super) asked: Release,
+    /// Why that does not begin yet.
+    pub(super) hold: Option<Hold>,
+    /// Why nothing of that begins, and nothing is waited for.
+    pub(super) refusal: Option<State>,
+    /// The annotation that asks once more.
+    pub(super) roll: Option<String>,
+    /// Newer templates that are taken up, or are to be, by `spec.upgrade.templates`.
+    pub(super) adopts: Option<Pin>,
+    /// None: nothing is recorded yet.
+    pub(super) judged: Option<(RollbackFacts, RollbackNext)>,
+    /// What it fails by.
+    pub(super) failure: Option<Failure>,
+    /// What is asked of its first new API server, while it is rolled out.
+    pub(crate) canary: Option<Canary>,
 }
 
-fn deadline(t: &Tenant<'_>) -> SignedDuration {
-    duration(&t.cluster.spec.upgrade.progress_deadline, SignedDuration::from_mins(5))
-}
+impl<'a> Rollout<'a> {
+    /// The last release that succeeded, before the newest.
+    pub(super) fn good(&self) -> Option<&Revision<'a>> {
+        let (_, before) = self.all.split_last()?;
+        before.iter().rev().find(|revision| revision.succeeded())
+    }
 
-pub(super) fn soak(t: &Tenant<'_>) -> SignedDuration {
-    duration(&t.cluster.spec.upgrade.soak, SignedDuration::from_secs(60))
-}
-
-/// Whether one that does not come up is taken back.
-pub(super) fn goes_back(t: &Tenant<'_>) -> bool {
-    t.cluster.spec.upgrade.on_failure == OnFailure::Rollback
-}
-
-/// What is recorded of the rollout of that revision.
-fn recorded(t: &Tenant<'_>, revision: i64) -> Option<RolloutStatus> {
-    t.status().rollout.filter(|rollout| rollout.revision == revision)
-}
-
-/// How long a step lasts already, without progress.
-fn lasts(t: &Tenant<'_>, rollout: &RolloutStatus) -> Option<SignedDuration> {
-    since(t, rollout).map(|since| t.now.duration_since(since))
-}
-
-/// Since when it makes no progress. While the canary serves, nothing else is to go on. From when the clock was set it begins anew.
-fn since(t: &Tenant<'_>, rollout: &RolloutStatus) -> Option<Timestamp> {
-    let Time(since) = rollout.since.as_ref()?;
-    let serves = rollout.canary.as_ref().and_then(|canary| canary.since.as_ref());
-    let since = serves.map_or(*since, |Time(serves)| (*serves + soak(t)).max(*since));
-    Some(t.observed.meta.clock_set.map_or(since, |set| since.max(set)))
-}
-
-/// The first workload whose pods are not all of its newest template and ready, and how many are at least.
-fn moving<'a>(t: &Tenant<'a>) -> Option<(&'static Component, &'a str, i32)> {
-    components::ALL.into_iter().find_map(|component| {
-        let live = t.workloads(component.binary).that(is_ours);
-        live.live().find_map(|live| {
-            let rollout = workload::rollout(live);
-            let name = live.pointer("/metadata/name")?.as_str()?;
-            (!rollout.settled).then(|| (component, name, new_and_ready(live)))
-        })
-    })
-}
-
-/// Pods of the newest template that are ready, if all of an earlier one are: a status does not tell which are.
-fn new_and_ready(live: &Value) -> i32 {
-    let count = |field: &str| live["status"][field].as_i64().unwrap_or_default();
-    let old = count("replicas") - count("updatedReplicas");
-    i32::try_from((count("availableReplicas") - old).max(0)).unwrap_or_default() * i32::from(workload::taken_up(live))
-}
-
-/// What a release fails by.
-#[derive(Clone, Debug)]
-pub(super) enum Failure {
-    /// The component makes no progress for too long.
-    Late(&'static Component),
-    /// The first new API server was ready, and then was not, before `spec.upgrade.soak` was over.
-    Canary(String),
-    /// No pod is replaced any more, and still it is not through: the API does not answer, or nothing can be written.
-    Stuck,
-    /// It fails its clients: what of its answers.
-    Answers(String),
-}
-
-impl Failure {
-    pub(super) fn component(&self) -> Option<&'static Component> {
-        match self {
-            Self::Late(component) => Some(component),
-            Self::Canary(_) | Self::Answers(_) => Some(components::ALL[0]),
-            Self::Stuck => None,
+    /// Why no other release can run.
+    pub(super) fn no_way_back(&self, t: &Tenant<'_>) -> Option<String> {
+        let Some(good) = self.good() else { return Some("no other release that succeeded is recorded".into()) };
+        let pin = good.pin().unwrap_or_default();
+        let version: Option<Version> = good.release().and_then(|release| release.version.parse().ok());
+        let served = t.live_namespace().and_then(release::served);
+        match version {
+            Some(version) if Some(version.minor()) < served => Some(format!(
+                "{} counts as served, and etcd may hold what {version} cannot read",
+                served.unwrap_or_default()
+            )),
+            Some(_) if t.templates_of(&pin).is_some() => None,
+            _ => Some(format!("the templates of {} are not at hand", good.key)),
         }
     }
-}
 
-/// What it fails by now.
-pub(super) fn failing(t: &Tenant<'_>, canary: Option<Canary>, revision: i64) -> Option<Failure> {
-    let recorded = recorded(t, revision)?;
-    if t.stands_still() {
-        return None;
+    /// The release that is gone back to, if it is.
+    pub(super) fn back_to(&self) -> Option<&Revision<'a>> {
+        let (_, next) = self.judged.as_ref()?;
+        self.good().filter(|_| next.runs == Runs::Good)
     }
-    if let Some(canary) = failed(t, canary, &recorded) {
-        return Some(Failure::Canary(canary.pod.clone()));
+
+    /// The `Cluster` that the plan is made for, if that is not the one that was read.
+    pub(crate) fn cluster(&self) -> Option<Cluster> {
+        let waits = || self.stays().then_some(&self.wanted);
+        self.back_to().and_then(Revision::release).or_else(waits).map(|release| release.put_into(self.input.object))
     }
-    if let Some(why) = canary.and_then(|canary| canary.answers_badly(t)) {
-        return Some(Failure::Answers(why));
+
+    /// What changes of what runs wait for. `refused`: the release of the spec is, so it is not recorded.
+    pub(crate) fn awaits(&self, refused: bool) -> Option<String> {
+        let (_, next) = self.judged.as_ref().filter(|_| !refused)?;
+        (next.write == Some(RollbackWrite::Revision))
+            .then(|| format!("{} to be recorded", self.key(self.next_number())))
     }
-    let rollout = Some(recorded).filter(|rollout| lasts(t, rollout) >= Some(deadline(t)))?;
-    let Some((component, name, ready)) = moving(t) else { return (rollout.step == WAITING).then_some(Failure::Stuck) };
-    let late =
-        name == rollout.step && ready <= rollout.ready && lasts(t, &rollout) >= Some(deadline(t) + soaks(t, name));
-    late.then_some(Failure::Late(component))
-}
 
-/// How much longer a pod of a workload may take, since it is ready and its controller lets it serve for a while: `minReadySeconds`.
-fn soaks(t: &Tenant<'_>, name: &str) -> SignedDuration {
-    let Some(live) = t.get(Kind::Deployment, name) else { return SignedDuration::ZERO };
-    let count = |field: &str| live.pointer(field).and_then(Value::as_i64).unwrap_or_default();
-    let serves = count("/status/readyReplicas") > count("/status/availableReplicas");
-    SignedDuration::from_secs(if serves { count("/spec/minReadySeconds") } else { 0 })
-}
-
-/// The canary that is recorded, if it failed.
-fn failed<'a>(t: &Tenant<'_>, canary: Option<Canary>, rollout: &'a RolloutStatus) -> Option<&'a CanaryStatus> {
-    let recorded = rollout.canary.as_ref()?;
-    canary?.has_failed(t, recorded).then_some(recorded)
-}
-
-/// Whether the component serves as it did before, by pods of an earlier template. A slot is changed in its place, so one is not there; of a
-/// single one nothing serves, and nothing is lost by going back.
-pub(super) fn old_are_well(t: &Tenant<'_>, component: &Component) -> bool {
-    let live = t.workloads(component.binary).that(is_ours);
-    let Some(rollout) = live.rollout() else { return false };
-    if live.keys().iter().all(|key| key.kind == Kind::StatefulSet) {
-        let down = live.live().filter(|set| !workload::rollout(set).settled).count();
-        return down <= 1 && live.live().count() == live.keys().len();
+    pub(super) fn next_number(&self) -> i64 {
+        self.all.last().map_or(1, |newest| newest.number + 1)
     }
-    let available = live.live().filter_map(|d| d.pointer("/status/availableReplicas")?.as_i64()).sum::<i64>();
-    rollout.old > 0 && available >= i64::from(rollout.desired)
-}
 
-/// Whether etcd has quorum and the clocks agree: otherwise nothing says that it is the release which fails.
-pub(super) fn rest_is_well(t: &Tenant<'_>) -> bool {
-    let status = t.etcd.as_ref().and_then(|etcd| etcd.status.as_ref());
-    let etcd = status.is_some_and(|status| is_true(&status.conditions, ConditionType::Available));
-    etcd && t.observed.meta.clock_ahead.abs() < CLOCKS
-}
-
-/// Whether the tenant serves before a release begins.
-pub(super) fn is_well(t: &Tenant<'_>) -> bool {
-    let serves =
-        |component: &Component| t.workloads(component.binary).that(is_ours).rollout().is_some_and(|r| r.serving);
-    rest_is_well(t) && matches!(t.observed.api, ApiProbe::Answered { .. }) && components::ALL.into_iter().all(serves)
-}
-
-/// Whether all components run the release; of a minor, when its first step is through.
-pub(super) fn is_through(t: &Tenant<'_>, plan: &Plan) -> bool {
-    let release = &t.release;
-    let no_step = (release.change.is_none() && release.upgrade.is_none()) || release.pending.is_some();
-    let done = |component: &&Component| {
-        plan.stage(StageId::ControlPlane(component.binary)).is_some_and(|stage| stage.state.is_done())
-    };
-    no_step && matches!(t.observed.api, ApiProbe::Answered { .. }) && components::ALL.iter().all(done)
-}
-
-/// Whether that is so for long enough.
-pub(super) fn soaked(t: &Tenant<'_>, revision: i64) -> bool {
-    let since = recorded(t, revision).filter(|rollout| rollout.step == SOAK);
-    soak(t).is_zero() || since.is_some_and(|rollout| lasts(t, &rollout) >= Some(soak(t)))
-}
-
-/// The rollout as it is now.
-pub(super) fn now(course: &Course<'_>, t: &Tenant<'_>, newest: &Revision<'_>, through: bool) -> RolloutStatus {
-    let recorded = recorded(t, newest.number);
-    let canary = course.canary.filter(|_| !through);
-    let (step, ready) = match moving(t) {
-        _ if through => (SOAK, 0),
-        Some((_, name, ready)) => (name, ready),
-        // A slot that changed, of which others are to follow.
-        None if canary.is_some_and(|canary| canary.until(t).is_some()) => (names::APISERVER, 0),
-        None => (WAITING, 0),
-    };
-    let step = step.to_owned();
-    let before = recorded.clone().filter(|rollout| rollout.step == step);
-    let progress = before.as_ref().is_none_or(|before| ready > before.ready);
-    let since = before.as_ref().and_then(|before| since(t, before)).filter(|_| !progress);
-    RolloutStatus {
-        revision: newest.number,
-        from: course.good().and_then(|good| Some(good.release()?.version.clone())),
-        to: course.wanted.version.clone(),
-        step,
-        ready: ready.max(before.map_or(0, |before| before.ready)),
-        since: (!t.stands_still()).then(|| Time(since.unwrap_or(t.now).min(t.now))),
-        canary: canary.and_then(|canary| serving(t, canary, recorded.as_ref())),
+    pub(super) fn key(&self, number: i64) -> ObjectKey {
+        ObjectKey::namespaced(Kind::ClusterRevision, self.cp_namespace.clone(), names::revision(number))
     }
-}
 
-/// The canary that serves, or has failed and is not judged yet.
-fn serving(t: &Tenant<'_>, canary: Canary, recorded: Option<&RolloutStatus>) -> Option<CanaryStatus> {
-    if let Some(failed) = recorded.and_then(|recorded| failed(t, Some(canary), recorded)) {
-        return Some(failed.clone());
+    /// Revisions that nobody needs any more.
+    pub(crate) fn surplus(&self) -> Vec<Action> {
+        let kept = self.all.len().saturating_sub(record::KEPT);
+        let (old, _) = self.all.split_at(kept);
+        let good = self.all.iter().rev().find(|revision| revision.succeeded()).map(|revision| revision.number);
+        let good_before = self.good().map(|revision| revision.number);
+        old.iter()
+            .filter(|revision| ![good, good_before].contains(&Some(revision.number)))
+            .map(|revision| Action::delete(revision.key, revision.live, None))
+            .collect()
     }
-    canary.status(t)
-}
 
-/// When time alone changes what is decided.
-pub(super) fn due(t: &Tenant<'_>, canary: Option<Canary>, rollout: Option<&RolloutStatus>) -> Option<SignedDuration> {
-    let rollout = rollout?;
-    let longest = if rollout.step == SOAK { soak(t) } else { deadline(t) };
-    let late = Some(longest - lasts(t, rollout)?).filter(SignedDuration::is_positive);
-    let proven = canary.and_then(|canary| canary.until(t)).map(|until| until.duration_since(t.now));
-    [late, proven].into_iter().flatten().min()
+    /// The ConfigMaps with templates of the releases that Berth may go back to.
+    pub(crate) fn templates(&self) -> Vec<ObjectKey> {
+        let kept = self.all.iter().filter(|revision| revision.succeeded());
+        let digests = kept.filter_map(|revision| Some(&revision.spec.as_ref()?.pin.templates));
+        let mut names: Vec<String> = digests.map(|digest| names::templates(digest)).collect();
+        names.sort();
+        names.dedup();
+        names.into_iter().map(|name| ObjectKey::namespaced(Kind::ConfigMap, self.cp_namespace.clone(), name)).collect()
+    }
 }

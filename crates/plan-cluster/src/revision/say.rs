@@ -1,8 +1,9 @@
 //! What people read of a release that failed.
 
-use super::Course;
+use super::decide::RollbackWrite;
+use super::progress::{self, Failure};
 use super::record::Revision;
-use super::rollout::{self, Failure};
+use super::rollout::Rollout;
 use crate::components;
 use crate::subject::Tenant;
 use berth_api::conditions::Reason;
@@ -15,7 +16,7 @@ fn version<'a>(revision: &'a Revision<'_>) -> &'a str {
 }
 
 /// What is recorded as the cause of an outcome.
-pub(super) fn why(course: &Course<'_>, t: &Tenant<'_>, plan: &Plan, outcome: Outcome) -> Option<String> {
+pub(super) fn why(rollout: &Rollout<'_>, t: &Tenant<'_>, plan: &Plan, outcome: Outcome) -> Option<String> {
     if !matches!(outcome, Outcome::RolledBack | Outcome::Held) {
         return None;
     }
@@ -24,7 +25,7 @@ pub(super) fn why(course: &Course<'_>, t: &Tenant<'_>, plan: &Plan, outcome: Out
     let what = stages.find_map(Stage::sentence).or_else(|| plan.first_problem());
     let what = what.map_or_else(|| "the API does not answer".to_owned(), |(_, text)| text);
     let deadline = &t.cluster.spec.upgrade.progress_deadline;
-    let failed = match &course.failure {
+    let failed = match &rollout.failure {
         Some(Failure::Canary(pod)) => format!(
             "pod {pod}, the first new kube-apiserver, was ready and then was not, within {soak} (spec.upgrade.soak): {what}"
         ),
@@ -34,14 +35,14 @@ pub(super) fn why(course: &Course<'_>, t: &Tenant<'_>, plan: &Plan, outcome: Out
     if outcome == Outcome::RolledBack {
         return Some(failed);
     }
-    let (facts, _) = course.judged.as_ref()?;
+    let (facts, _) = rollout.judged.as_ref()?;
     let why = if !facts.goes_back {
         "spec.upgrade.onFailure is Hold".to_owned()
-    } else if let Some(why) = course.no_way_back(t) {
+    } else if let Some(why) = rollout.no_way_back(t) {
         why
-    } else if !rollout::rest_is_well(t) {
+    } else if !progress::rest_is_well(t) {
         "etcd has no quorum, or the operator's clock is wrong".to_owned()
-    } else if matches!(course.failure, Some(Failure::Stuck)) {
+    } else if matches!(rollout.failure, Some(Failure::Stuck)) {
         "no pod of it fails".to_owned()
     } else {
         "its old pods are not well either".to_owned()
@@ -108,4 +109,18 @@ pub(super) fn held(cluster: &Cluster, newest: &Revision<'_>) -> State {
             message(newest),
         ),
     )
+}
+
+impl Rollout<'_> {
+    /// What the spec's stage says of a release that failed.
+    pub(crate) fn state(&self) -> Option<State> {
+        let (facts, next) = self.judged.as_ref().filter(|_| self.hold.is_none())?;
+        let newest = self.all.last()?;
+        if let Some(good) = self.back_to() {
+            return Some(rolled_back(self.input.object, newest, good));
+        }
+        let is_held =
+            facts.recorded == Some(Outcome::Held) && next.write != Some(RollbackWrite::Revision) && facts.same;
+        is_held.then(|| held(self.input.object, newest))
+    }
 }

@@ -1,8 +1,10 @@
 //! What a release is rendered with: what is recorded as finished, and beside it what components go to until that succeeded.
 
+use super::decide::RollbackWrite;
+use super::fleet;
 use super::record::Revision;
-use super::{Course, Write, fleet};
-use crate::record::Pin;
+use super::rollout::Rollout;
+use crate::record::{self, Pin};
 use crate::release::Release;
 use crate::subject::Tenant;
 use crate::update;
@@ -13,7 +15,7 @@ fn by_templates(revision: &Revision<'_>) -> bool {
     revision.spec.as_ref().is_some_and(|spec| spec.cause == RevisionCause::Templates)
 }
 
-impl Course<'_> {
+impl<'a> Rollout<'a> {
     /// What a tenant that asks for the newest templates takes up: those that it never ran, or that somebody asks for once more. An operator
     /// that goes one version back has others, too: what ran before is not newer.
     pub(super) fn adopted(&self, t: &Tenant<'_>) -> Option<Pin> {
@@ -41,6 +43,16 @@ impl Course<'_> {
         if stays { super::record::cause(&self.wanted, &self.all) } else { RevisionCause::Templates }
     }
 
+    /// The release that a person goes back to. What is pinned already stays as it is.
+    fn back_by_hand(&self, t: &Tenant<'_>, pin: &Pin) -> Option<&Revision<'a>> {
+        if t.live_namespace().and_then(record::pin).is_none_or(|pinned| pinned.version == pin.version) {
+            return None;
+        }
+        let is_wanted = |revision: &&Revision<'_>| revision.release() == Some(&self.wanted);
+        let mut before = self.all.iter().rev().filter(|r| r.succeeded() && self.is_way_back());
+        before.find(is_wanted).filter(|r| r.pin().is_some_and(|was| t.templates_of(&was).is_some()))
+    }
+
     /// What is recorded on the namespace names the old release until the new one has succeeded: older operators go by it, and what is inside
     /// the tenant follows it. Without a revision nothing tells how a release came out, so it is recorded at once.
     pub(crate) fn settle(&self, t: &Tenant<'_>, release: &mut Release) {
@@ -54,7 +66,7 @@ impl Course<'_> {
             release.pin = back.pin().filter(|was| was.version == pin.version).unwrap_or(pin);
             return;
         }
-        if self.judged.as_ref().is_none_or(|(_, next)| next.write == Some(Write::Revision)) {
+        if self.judged.as_ref().is_none_or(|(_, next)| next.write == Some(RollbackWrite::Revision)) {
             let adopts = self.adopts.clone().filter(|_| !self.stays());
             let before = |next: &Pin| self.back_by_hand(t, next).and_then(Revision::pin);
             release.next = adopts.or_else(|| release.next.take().map(|next| before(&next).unwrap_or(next)));

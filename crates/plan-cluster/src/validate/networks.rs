@@ -1,6 +1,5 @@
 //! Networks of a tenant: what the components would not start with, and what would never serve.
 
-use crate::isolation;
 use berth_api::cluster::Network;
 use berth_api::conditions::Reason;
 use berth_plan::meta_cluster::MetaCluster;
@@ -96,7 +95,7 @@ pub(crate) fn can_serve(network: &Network) -> Result<(), String> {
 /// Whether the networks of a tenant that is not made yet keep off the meta cluster's: its API server would take the one for the
 /// other. Networks never change, so a tenant that has a namespace is not judged again; one whose networks cannot be judged gets none.
 pub(crate) fn disjoint_from_meta(network: &Network, meta: &MetaCluster) -> Result<(), State> {
-    let meta = meta.addresses.as_ref().map_err(|why| isolation::without_ranges(why))?;
+    let meta = meta.addresses.as_ref().map_err(|why| without_ranges(why))?;
     let services = network.service_cidrs.iter().map(|c| ("serviceCIDRs", c));
     for (field, cidr) in services.chain(network.pod_cidrs.iter().map(|c| ("podCIDRs", c))) {
         if let Some((whose, range)) = cidr.parse().ok().and_then(|net| meta.overlap(net)) {
@@ -109,6 +108,11 @@ pub(crate) fn disjoint_from_meta(network: &Network, meta: &MetaCluster) -> Resul
         }
     }
     Ok(())
+}
+
+/// What is awaited as long as nobody knows what a tenant has to be kept off.
+pub(crate) fn without_ranges(why: &str) -> State {
+    State::waiting(format!("the meta cluster's address ranges, from which NetworkPolicies keep tenants: {why}"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `spec.vpc`: what cannot work, and what the spec alone does not show.
 
-use crate::isolation;
 use crate::subject::Tenant;
+use crate::validate::networks::without_ranges;
 use crate::vpc::{RESOURCE_NAME, copy_of, of_workload, parse, pods_are_held, replicas, source};
 use berth_api::cluster::{ClusterSpec, Route, Vpc};
 use berth_api::conditions::Reason;
@@ -36,7 +36,7 @@ pub(crate) fn new_tenant(t: &Tenant<'_>) -> Result<(), State> {
     }
     of_pods(t)?;
     let Some(subnet) = vpc.addresses.first().and_then(|a| parse(a)).map(|net| net.trunc()) else { return Ok(()) };
-    let meta = t.observed.meta.addresses.as_ref().map_err(|why| isolation::without_ranges(why))?;
+    let meta = t.observed.meta.addresses.as_ref().map_err(|why| without_ranges(why))?;
     match meta.overlap(IpNet::V4(subnet)) {
         Some((whose, range)) => Err(invalid(format!(
             "spec.vpc.addresses: {subnet} overlaps {range}, where the meta cluster has its {whose}: an API server could reach one of them only. Use another subnet in the VPC"

@@ -1,8 +1,10 @@
 //! What pods of API servers ask of the network: annotations, labels, a resource, and the container that holds it.
 
-use super::{NETWORKS, image, pods_are_held};
+use super::addresses::{FILLED, NETWORKS};
+use super::image;
+use super::pods::pods_are_held;
 use crate::subject::Tenant;
-use crate::validate;
+use crate::validate::vpc::of_pods;
 use berth_api::cluster::Vpc;
 use berth_api::common::Resources;
 use berth_api::conditions::Reason;
@@ -37,7 +39,7 @@ pub(crate) fn values(
     templates: &TemplateSet,
     mut values: ApiServerValues,
 ) -> Result<ApiServerValues, State> {
-    let resource = validate::vpc::of_pods(t)?;
+    let resource = of_pods(t)?;
     if !templates.reads(Binary::ApiServer.folder(), "vpc.address") {
         let message = "the templates that this tenant is pinned to have no spec.vpc. Set spec.version to another patch version, which rolls the tenant to this operator's templates";
         return Err(State::blocked(Reason::NotInTemplates, message));
@@ -47,7 +49,7 @@ pub(crate) fn values(
         limits.insert(name, Quantity("1".into()));
     }
     let interface = t.cluster.spec.vpc.iter().map(|vpc| vpc.attachment.interface.clone()).collect();
-    let (image, sidecar) = (t.release.of(Binary::ApiServer).0.agent_image.clone(), pods_are_held(t));
+    let (image, sidecar) = (t.release.pin_of(Binary::ApiServer).0.agent_image.clone(), pods_are_held(t));
     if sidecar && !image::is_own(templates) && !image::runs(t, &values.workload.agent_image) {
         values.workload.agent_image.clone_from(&image);
     }
@@ -66,9 +68,6 @@ pub(crate) fn ask(values: &mut ApiServerValues, namespace: &str, vpc: &Vpc, slot
     let (key, value) = networks_annotation(vpc, namespace, slot.map(|(_, address)| address));
     values.workload.pod_annotations.insert(key, value);
 }
-
-/// What Berth fills in.
-pub(crate) const FILLED: [&str; 3] = ["$(IP)", "$(ADDRESS)", "$(SLOT)"];
 
 fn fill(text: &str, slot: Option<(usize, &str)>) -> String {
     let Some((slot, address)) = slot else { return text.to_owned() };

@@ -1,7 +1,8 @@
 //! The NetworkAttachmentDefinition that pods name: a copy beside them. A meta-plugin that keeps namespaces apart (Multus with
 //! `namespaceIsolation`) attaches no pod by a definition of another one, and without that any pod may name any team's network.
 
-use super::{RESOURCE_NAME, image};
+use super::addresses::RESOURCE_NAME;
+use super::image;
 use crate::subject::Tenant;
 use berth_api::cluster::Vpc;
 use berth_api::conditions::Reason;

@@ -14,7 +14,7 @@ pub(super) fn is_own(templates: &TemplateSet) -> bool {
 }
 
 /// The image of the container `vpc` in a pod template or a pod.
-fn of(pods: &Value) -> Option<&str> {
+fn image_in(pods: &Value) -> Option<&str> {
     let all = pods["initContainers"].as_array().into_iter().flatten();
     all.filter(|container| container["name"] == "vpc").find_map(|container| container["image"].as_str())
 }
@@ -26,7 +26,7 @@ fn running<'a>(t: &'a Tenant<'_>) -> BTreeSet<&'a str> {
     let sets = [Kind::StatefulSet, Kind::Deployment].into_iter().flat_map(|kind| observed.of_kind(kind, namespace));
     let sets = sets.filter(|(key, _)| of_api(&key.name)).filter_map(|(_, set)| set.pointer("/spec/template/spec"));
     let pods = observed.of_kind(Kind::Pod, namespace).map(|(_, pod)| &pod["spec"]);
-    sets.chain(pods).filter_map(of).collect()
+    sets.chain(pods).filter_map(image_in).collect()
 }
 
 /// Whether a container `vpc` that is there has that image: what a set of a build before asks for is made again, and else it gets the platform's.

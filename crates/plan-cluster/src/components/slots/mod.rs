@@ -1,12 +1,14 @@
 //! API servers with addresses in a VPC: a StatefulSet for each address (a *slot*), since the address is in the pod template, and since two
 //! pods must never have it. The first `replicas` slots run; the others are spares, which run while one of the first changes or is lost.
 //!
-//! [`decide`] is all there is to a rollout. It looks at what is there and at nothing else, so it goes on from wherever it was interrupted.
+//! [`decide_slots`] is all there is to a rollout. It looks at what is there and at nothing else, so it goes on from wherever it was interrupted.
 
-use super::apiserver::values_of;
-use super::{Prepared, Rendered};
-use crate::subject::{Tenant, is_ours};
-use crate::{validate, vpc};
+use super::apiserver_values::values_of;
+use super::component::{Prepared, Rendered};
+use crate::ours::is_ours;
+use crate::subject::Tenant;
+use crate::validate::vpc::places;
+use crate::vpc;
 use berth_api::cluster::Vpc;
 use berth_api::{labels, names};
 use berth_plan::model::State;
@@ -52,7 +54,7 @@ impl Slot {
 /// - What serves is changed only while every other one of the first `replicas` serves, one after the other, and after a spare, if there is
 ///   one, has proven the new template and serves. The first that changed, be it the spare, is the canary: it serves for a while before the
 ///   second is changed.
-fn decide(slots: &[Slot], replicas: usize, was_up: bool) -> Vec<Option<bool>> {
+fn decide_slots(slots: &[Slot], replicas: usize, was_up: bool) -> Vec<Option<bool>> {
     let (first, spares) = slots.split_at(replicas.min(slots.len()));
     let lost = first.iter().filter(|s| !s.ready && !s.starts).count();
     let changes = first.iter().any(|s| !s.current);
@@ -87,7 +89,7 @@ fn decide(slots: &[Slot], replicas: usize, was_up: bool) -> Vec<Option<bool>> {
 
 /// The objects of all slots that are to be written now.
 pub(super) fn objects(t: &Tenant<'_>, templates: &TemplateSet, workload: Workload, vpc: &Vpc) -> Prepared {
-    validate::vpc::places(t)?;
+    places(t)?;
     let values = vpc::values(t, templates, values_of(t, workload)?)?;
     rendered(t, templates, &values, vpc)
 }
@@ -120,7 +122,7 @@ fn rendered(
         wanted.push(both);
     }
     let was_up = t.status().version.is_some();
-    let decided = decide(&seen, vpc::replicas(&t.cluster.spec), was_up);
+    let decided = decide_slots(&seen, vpc::replicas(&t.cluster.spec), was_up);
     let mut out = Rendered { objects: definition.into_iter().collect(), ..Rendered::default() };
     let mut later = vec![];
     for (slot, ((seen, decided), [without, with])) in seen.iter().zip(decided).zip(wanted).enumerate() {

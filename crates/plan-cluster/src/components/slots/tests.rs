@@ -90,7 +90,7 @@ fn looked(world: &World) -> Vec<Slot> {
 fn writes(world: &World, replicas: usize) -> Vec<World> {
     let mut all = vec![];
     let mut now = world.clone();
-    for (slot, decided) in decide(&looked(world), replicas, true).into_iter().enumerate() {
+    for (slot, decided) in decide_slots(&looked(world), replicas, true).into_iter().enumerate() {
         if let Some(runs) = decided {
             now[slot].write(runs);
             all.push(now.clone());
@@ -191,7 +191,11 @@ fn a_new_tenant_comes_up_wherever_it_is_interrupted() {
         assert_eq!(lead_to_rest(&known, replicas).len(), known.len(), "{slots} slots, {replicas} replicas");
     }
     let none = vec![Slot::default(); 3];
-    assert_eq!(decide(&none, 2, false), [Some(true), Some(true), Some(false)], "all at once, and the spare is none");
+    assert_eq!(
+        decide_slots(&none, 2, false),
+        [Some(true), Some(true), Some(false)],
+        "all at once, and the spare is none"
+    );
 }
 
 #[test]
@@ -222,7 +226,7 @@ fn no_write_takes_away_what_serves_while_another_does_not() {
             let taken = |n: usize, decided: Option<bool>| {
                 n < replicas && before[n].runs && before[n].ready && decided.is_some() && !before[n].current
             };
-            let decided = decide(&before, replicas, true);
+            let decided = decide_slots(&before, replicas, true);
             let count = decided.iter().enumerate().filter(|(n, d)| taken(*n, **d)).count();
             assert!(count <= 1, "{world:?}: {decided:?}");
             if count == 1 {
@@ -241,23 +245,27 @@ fn a_spare_runs_while_one_is_lost() {
     let good = Slot { exists: true, current: true, runs: true, ready: true, starts: false, soaked: true };
     let spare = Slot { runs: false, ready: false, ..good };
     let lost = Slot { ready: false, ..good };
-    assert_eq!(decide(&[good, good, spare], 2, true), [None, None, None]);
-    assert_eq!(decide(&[good, lost, spare], 2, true), [None, None, Some(true)]);
-    assert_eq!(decide(&[good, lost, good], 2, true), [None, None, None]);
-    assert_eq!(decide(&[good, good, good], 2, true), [None, None, Some(false)]);
-    assert_eq!(decide(&[lost, lost, spare, spare], 2, true), [None, None, Some(true), Some(true)]);
+    assert_eq!(decide_slots(&[good, good, spare], 2, true), [None, None, None]);
+    assert_eq!(decide_slots(&[good, lost, spare], 2, true), [None, None, Some(true)]);
+    assert_eq!(decide_slots(&[good, lost, good], 2, true), [None, None, None]);
+    assert_eq!(decide_slots(&[good, good, good], 2, true), [None, None, Some(false)]);
+    assert_eq!(decide_slots(&[lost, lost, spare, spare], 2, true), [None, None, Some(true), Some(true)]);
     let young = Slot { starts: true, ..lost };
-    assert_eq!(decide(&[good, young, spare], 2, true), [None, None, None], "it may come up by itself");
+    assert_eq!(decide_slots(&[good, young, spare], 2, true), [None, None, None], "it may come up by itself");
 }
 
 #[test]
 fn the_first_that_changed_serves_for_a_while_before_the_second_changes() {
     let good = Slot { exists: true, current: true, runs: true, ready: true, starts: false, soaked: true };
     let (old, young) = (Slot { current: false, ..good }, Slot { soaked: false, ..good });
-    assert_eq!(decide(&[old, old], 2, true), [Some(true), None], "one is the first");
-    assert_eq!(decide(&[young, old], 2, true), [None, None]);
-    assert_eq!(decide(&[good, old], 2, true), [None, Some(true)]);
-    assert_eq!(decide(&[good, young, old], 3, true), [None, None, Some(true)], "the others follow without a wait");
-    assert_eq!(decide(&[old, old, young], 2, true), [None, None, None], "a spare proves it for them");
-    assert_eq!(decide(&[old, old, good], 2, true), [Some(true), None, None]);
+    assert_eq!(decide_slots(&[old, old], 2, true), [Some(true), None], "one is the first");
+    assert_eq!(decide_slots(&[young, old], 2, true), [None, None]);
+    assert_eq!(decide_slots(&[good, old], 2, true), [None, Some(true)]);
+    assert_eq!(
+        decide_slots(&[good, young, old], 3, true),
+        [None, None, Some(true)],
+        "the others follow without a wait"
+    );
+    assert_eq!(decide_slots(&[old, old, young], 2, true), [None, None, None], "a spare proves it for them");
+    assert_eq!(decide_slots(&[old, old, good], 2, true), [Some(true), None, None]);
 }

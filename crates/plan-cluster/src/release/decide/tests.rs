@@ -83,10 +83,10 @@ impl Component {
 }
 
 impl World {
-    fn facts(self) -> Facts {
+    fn facts(self) -> MinorFacts {
         let Self { step, ask, proven, due, all: [api, a, b], .. } = self;
         let answers = api.serves();
-        Facts { step, ask, proven, due, answers, api: api.seen(), clients: [a.seen(), b.seen()] }
+        MinorFacts { step, ask, proven, due, answers, api: api.seen(), clients: [a.seen(), b.seen()] }
     }
 
     /// After each write of a reconcile, if it ends there. Nothing recorded counts before it was read again.
@@ -94,14 +94,14 @@ impl World {
         if self.done {
             return vec![];
         }
-        let next = decide(self.facts());
+        let next = decide_minor(self.facts());
         let mut all = vec![];
         let mut now = self;
         match next.write {
-            Some(Write::Proven) => now.proven = true,
-            Some(Write::NotProven) => (now.proven, now.due) = (false, false),
-            Some(Write::StepTwo) => now.step = Step::Two,
-            Some(Write::Done) => now.done = true,
+            Some(MinorWrite::Proven) => now.proven = true,
+            Some(MinorWrite::NotProven) => (now.proven, now.due) = (false, false),
+            Some(MinorWrite::StepTwo) => now.step = Step::Two,
+            Some(MinorWrite::Done) => now.done = true,
             None => {}
         }
         all.push(now);
@@ -219,7 +219,7 @@ fn every_state_is_safe_and_leads_to_what_was_asked_for() {
 #[test]
 fn what_is_gone_comes_back_no_older_than_what_talks_to_it() {
     let emulating = Component::at(Run::Emulating).seen();
-    let facts = Facts {
+    let facts = MinorFacts {
         step: Step::One,
         ask: Ask::Neither,
         proven: true,
@@ -228,10 +228,10 @@ fn what_is_gone_comes_back_no_older_than_what_talks_to_it() {
         api: Seen::default(),
         clients: [emulating; 2],
     };
-    assert_eq!(decide(facts).api, Run::Emulating);
+    assert_eq!(decide_minor(facts).api, Run::Emulating);
     let old = Component::at(Run::Old).seen();
-    assert_eq!(decide(Facts { clients: [old; 2], ..facts }).api, Run::Old);
+    assert_eq!(decide_minor(MinorFacts { clients: [old; 2], ..facts }).api, Run::Old);
     // None of the old is left in the second step, whatever somebody restored.
-    let next = decide(Facts { step: Step::Two, api: old, clients: [old; 2], ..facts });
+    let next = decide_minor(MinorFacts { step: Step::Two, api: old, clients: [old; 2], ..facts });
     assert_eq!((next.api, next.clients), (Run::New, [Run::Emulating; 2]));
 }

@@ -37,9 +37,9 @@ struct World {
 }
 
 impl World {
-    fn facts(self) -> Facts {
+    fn facts(self) -> RollbackFacts {
         let through = self.template == self.newest.0 && self.new_ready;
-        Facts {
+        RollbackFacts {
             recorded: self.newest.1,
             same: self.spec == self.newest.0,
             asked_again: self.asked_again,
@@ -58,17 +58,17 @@ impl World {
         let mut all = vec![];
         let mut now = self;
         let facts = self.facts();
-        let next = decide(facts);
+        let next = decide_rollback(facts);
         let fresh = |world: &mut Self| (world.late, world.soaked) = (false, false);
         match next.write {
-            Some(Write::Revision) => {
+            Some(RollbackWrite::Revision) => {
                 if now.newest.1 == Some(Outcome::Succeeded) {
                     now.good = now.newest.0;
                 }
                 (now.newest, now.asked_again) = ((now.spec, None), false);
                 fresh(&mut now);
             }
-            Some(Write::Outcome(outcome)) => {
+            Some(RollbackWrite::Outcome(outcome)) => {
                 if outcome == Outcome::RolledBack {
                     let well = facts.goes_back && facts.old_well && facts.rest_well && facts.way_back;
                     assert!(well && facts.late && !facts.through && !facts.paused, "nobody needed it: {self:?}");
@@ -82,7 +82,7 @@ impl World {
         assert!(!self.paused || now == self, "paused: {self:?}");
         all.push(now);
         // Until a revision is read again, nothing that runs is changed.
-        if next.write != Some(Write::Revision) && !self.paused {
+        if next.write != Some(RollbackWrite::Revision) && !self.paused {
             let target = match next.runs {
                 Runs::Asked => self.spec,
                 Runs::Good => self.good,
@@ -181,7 +181,7 @@ fn every_state_is_safe_and_leads_to_what_was_asked_for_or_back() {
 
 #[test]
 fn one_that_failed_goes_back_only_while_all_else_is_well() {
-    let late = Facts {
+    let late = RollbackFacts {
         recorded: None,
         same: true,
         asked_again: false,
@@ -194,21 +194,25 @@ fn one_that_failed_goes_back_only_while_all_else_is_well() {
         rest_well: true,
         way_back: true,
     };
-    let writes = |facts| decide(facts).write;
-    assert_eq!(writes(late), Some(Write::Outcome(Outcome::RolledBack)));
+    let writes = |facts| decide_rollback(facts).write;
+    assert_eq!(writes(late), Some(RollbackWrite::Outcome(Outcome::RolledBack)));
     for facts in [
-        Facts { goes_back: false, ..late },
-        Facts { old_well: false, ..late },
-        Facts { rest_well: false, ..late },
-        Facts { way_back: false, ..late },
+        RollbackFacts { goes_back: false, ..late },
+        RollbackFacts { old_well: false, ..late },
+        RollbackFacts { rest_well: false, ..late },
+        RollbackFacts { way_back: false, ..late },
     ] {
-        assert_eq!(writes(facts), Some(Write::Outcome(Outcome::Held)), "{facts:?}");
+        assert_eq!(writes(facts), Some(RollbackWrite::Outcome(Outcome::Held)), "{facts:?}");
     }
-    for facts in [Facts { paused: true, ..late }, Facts { through: true, ..late }, Facts { late: false, ..late }] {
+    for facts in [
+        RollbackFacts { paused: true, ..late },
+        RollbackFacts { through: true, ..late },
+        RollbackFacts { late: false, ..late },
+    ] {
         assert_eq!(writes(facts), None, "{facts:?}");
     }
-    let back = Facts { recorded: Some(Outcome::RolledBack), ..late };
-    assert_eq!(decide(back), Next { runs: Runs::Good, write: None });
-    assert_eq!(writes(Facts { asked_again: true, ..back }), Some(Write::Revision));
-    assert_eq!(writes(Facts { asked_again: true, ..late }), Some(Write::Outcome(Outcome::RolledBack)));
+    let back = RollbackFacts { recorded: Some(Outcome::RolledBack), ..late };
+    assert_eq!(decide_rollback(back), RollbackNext { runs: Runs::Good, write: None });
+    assert_eq!(writes(RollbackFacts { asked_again: true, ..back }), Some(RollbackWrite::Revision));
+    assert_eq!(writes(RollbackFacts { asked_again: true, ..late }), Some(RollbackWrite::Outcome(Outcome::RolledBack)));
 }

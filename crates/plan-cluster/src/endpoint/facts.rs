@@ -1,0 +1,146 @@
+//! Where the API is, by what is there.
+
+use crate::ours::is_ours;
+use crate::validate::host;
+use crate::vpc::addresses;
+use berth_api::Cluster;
+use berth_api::cluster::{EndpointType, PublishedEndpoint};
+use berth_api::names;
+use berth_plan::meta_cluster::MetaCluster;
+use berth_plan::observed::Observed;
+use berth_render::{Kind, ObjectKey};
+use serde_json::Value;
+use std::net::IpAddr;
+
+/// Where the API is, computed once for a plan. What is not known yet, or refused, is none.
+#[derive(Clone, Debug)]
+pub(crate) struct Endpoint {
+    /// The Service's own address, inside the meta cluster.
+    pub(crate) cluster_ip: Option<IpAddr>,
+    /// The port that the Service has, and with it the API: until another one is written, clients stay with it.
+    pub(crate) port: i32,
+    /// Name or address from the load balancer.
+    pub(crate) load_balancer: Option<String>,
+    /// All addresses from the load balancer, of both families.
+    pub(crate) balanced: Vec<IpAddr>,
+    /// The host that the spec asks for, or why it is refused.
+    pub(crate) host: Result<Option<String>, String>,
+    /// Host and port of the kubeconfig.
+    pub(crate) published: Option<(String, i32)>,
+    /// Where the operator asks for the API: where it is published. It is the Service's own address where the operator would not be let
+    /// in there, and where there is no such address (the host is refused, the load balancer gives none) although kubeconfigs were handed
+    /// out before: what runs is still watched.
+    pub(crate) dialled: Option<(String, i32)>,
+    /// The address and port that the tenant's `kubernetes` Service points to: an IP that clients of the endpoint reach, with the port
+    /// that goes with it. While there is none, what the Service had before stays.
+    pub(crate) advertised: Option<(IpAddr, i32)>,
+    /// Host and port at which the tenant's nodes reach the API: in its VPC, or where it is published.
+    pub(crate) nodes: Option<(String, i32)>,
+    /// The server that the kubeconfigs name that were handed out.
+    pub(crate) handed_out: Option<String>,
+}
+
+impl Endpoint {
+    /// From the Service as it is there, and the server that the kubeconfigs name.
+    pub(crate) fn seen(
+        cluster: &Cluster,
+        service: Option<&Value>,
+        handed_out: Option<String>,
+        meta: &MetaCluster,
+    ) -> Self {
+        let asked = &cluster.spec.endpoint;
+        let at = |path: &str| service.and_then(|s| s.pointer(path));
+        let int = |path: &str| at(path).and_then(Value::as_i64).and_then(|n| i32::try_from(n).ok());
+        let cluster_ip: Option<IpAddr> = at("/spec/clusterIP").and_then(|ip| ip.as_str()?.parse().ok());
+        let told = cluster.status.as_ref().map(|s| s.endpoints.as_slice()).unwrap_or_default();
+        let load_balancer = at("/status/loadBalancer/ingress").and_then(|i| load_balancer(i.as_array()?, told));
+        let ingress = at("/status/loadBalancer/ingress").and_then(Value::as_array);
+        let balanced = ingress.into_iter().flatten().filter_map(|i| i["ip"].as_str()?.parse().ok()).collect();
+        let host = wanted_host(asked.host.as_deref(), cluster_ip, load_balancer.as_deref(), meta);
+        let port = int("/spec/ports/0/port").unwrap_or(asked.port);
+        // Nodes see to source ranges themselves (kube-proxy), also for what is dialled from their own pods, and the operator is not among those.
+        let narrowed = asked.type_ == EndpointType::LoadBalancer
+            && at("/spec/loadBalancerSourceRanges").and_then(Value::as_array).is_some_and(|r| !r.is_empty());
+
+        let inside = cluster_ip.map(|address| (address, port));
+        let published = inside.zip(host.as_ref().ok()).and_then(|((address, port), host)| {
+            let or = |default: Option<String>| host.clone().or(default);
+            match asked.type_ {
+                EndpointType::ClusterIP => Some((or(Some(address.to_string()))?, port)),
+                EndpointType::LoadBalancer => Some((or(Some(load_balancer.clone()?))?, port)),
+                EndpointType::NodePort => Some((or(None)?, int("/spec/ports/0/nodePort")?)),
+            }
+        });
+        let dial_inside = || inside.map(|(address, port)| (address.to_string(), port));
+        let dialled = match &published {
+            Some(published) if !narrowed => Some(published.clone()),
+            Some(_) => dial_inside(),
+            None => handed_out.as_ref().and_then(|_| dial_inside()),
+        };
+        let advertised = published.as_ref().zip(inside).map(|((_, port_outside), inside)| {
+            let given = host.clone().ok().flatten().or_else(|| load_balancer.clone()).and_then(|h| h.parse().ok());
+            let outside = given.filter(|_| asked.type_ != EndpointType::ClusterIP);
+            outside.map_or(inside, |address| (address, *port_outside))
+        });
+        let nodes = addresses::endpoint(&cluster.spec).or_else(|| published.clone());
+        Self { cluster_ip, port, load_balancer, balanced, host, published, dialled, advertised, nodes, handed_out }
+    }
+
+    /// The Service's own address and port, if kubeconfigs of the tenant were handed out.
+    pub(crate) fn inside_of_one_that_serves(&self) -> Option<(String, i32)> {
+        self.handed_out.as_ref().and(self.cluster_ip).map(|address| (address.to_string(), self.port))
+    }
+
+    /// Where pods of the control plane reach the API server: the Service's own address.
+    pub(crate) fn inside(&self, cp_namespace: &str) -> Option<(IpAddr, String)> {
+        let address = self.cluster_ip?;
+        Some((address, format!("https://{}.{cp_namespace}.svc:{}", names::APISERVER, self.port)))
+    }
+}
+
+/// The Secrets with kubeconfigs in the control-plane namespace.
+pub(crate) const KUBECONFIGS: [&str; 2] = [names::ADMIN_KUBECONFIG, names::BREAK_GLASS_KUBECONFIG];
+
+/// The server that the kubeconfigs name by now.
+pub(crate) fn server_handed_out(observed: &Observed, cp_namespace: &str) -> Option<String> {
+    KUBECONFIGS.iter().map(|name| ObjectKey::namespaced(Kind::Secret, cp_namespace, *name)).find_map(|key| {
+        observed.get(&key).filter(|secret| is_ours(secret))?;
+        let kubeconfig = observed.secrets.get(&key)?.kubeconfig()?.ok()?;
+        Some(kubeconfig.server.clone())
+    })
+}
+
+/// Of several names or addresses it is the one that was published, in whatever order they come.
+fn load_balancer(ingress: &[Value], told: &[PublishedEndpoint]) -> Option<String> {
+    let mut given = ingress.iter().filter_map(|i| i["ip"].as_str().or_else(|| i["hostname"].as_str()));
+    let former = given.clone().find(|host| told.iter().any(|e| e.host == **host));
+    former.or_else(|| given.next()).map(str::to_owned)
+}
+
+/// Addresses of the tenant's own Service.
+fn own(cluster_ip: Option<IpAddr>, load_balancer: Option<&str>) -> Vec<IpAddr> {
+    cluster_ip.into_iter().chain(load_balancer.and_then(|host| host.parse().ok())).collect()
+}
+
+fn wanted_host(
+    asked: Option<&str>,
+    cluster_ip: Option<IpAddr>,
+    load_balancer: Option<&str>,
+    meta: &MetaCluster,
+) -> Result<Option<String>, String> {
+    let Some(host) = asked else { return Ok(None) };
+    match host::refusal(host, &own(cluster_ip, load_balancer), meta.addresses.as_ref().ok()) {
+        Some(why) => Err(why),
+        None => Ok(Some(host.to_owned())),
+    }
+}
+
+/// That a server is there, for kubeconfigs and messages.
+pub(crate) fn url(host: &str, port: i32) -> String {
+    format!("https://{}", authority(host, port))
+}
+
+/// Host and port, IPv6 addresses in brackets.
+pub(crate) fn authority(host: &str, port: i32) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}

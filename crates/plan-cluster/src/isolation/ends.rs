@@ -1,0 +1,54 @@
+//! Ends of connections, and from which to which one is allowed.
+
+use berth_render::Binary;
+
+/// One end of an allowed connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Members of etcd.
+    Etcd,
+    /// Pods of a component of the control plane.
+    Component(Binary),
+    /// Pods that take backups, where a store is configured.
+    Backup,
+    /// The stores of backups.
+    Stores,
+    /// Berth's operator.
+    Operator,
+    /// The meta cluster's DNS.
+    Dns,
+    /// Whoever may read metrics, from the chart's values.
+    Monitoring,
+    /// Everybody.
+    Anyone,
+    /// Every address but those of the meta cluster and of cloud metadata, and what the chart's values add.
+    Outside,
+}
+
+/// To which port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Port {
+    /// TCP.
+    Tcp(u16),
+    /// UDP and TCP 53.
+    Dns,
+    /// Every port.
+    Any,
+    /// The ports of the stores' endpoints.
+    Stores,
+}
+
+/// A row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allow {
+    pub(super) from: End,
+    pub(super) to: End,
+    pub(super) port: Port,
+}
+
+pub(crate) const fn allow(from: End, to: End, port: Port) -> Allow {
+    Allow { from, to, port }
+}
+
+/// The end that a tenant's admin can have dial whatever he likes.
+pub(super) const API: End = End::Component(Binary::ApiServer);

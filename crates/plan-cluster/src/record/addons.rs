@@ -1,0 +1,37 @@
+//! What a namespace records of add-ons.
+
+use super::networks::LONGEST;
+use super::pin;
+use crate::subject::Tenant;
+use berth_api::labels;
+use berth_plan::observed::annotation;
+use serde::{Deserialize, Serialize};
+
+/// What a namespace records of add-ons.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AddonsRecord {
+    /// Whether they are on where the spec does not say.
+    #[serde(default)]
+    pub(crate) by_default: bool,
+    /// The operator's registry when the version was set: another one restarts no pod.
+    #[serde(default)]
+    pub(crate) registry: String,
+}
+
+/// What is, or is to be, recorded of add-ons. None: a build without add-ons made the tenant, and its version did not change since.
+pub(crate) fn addons(t: &Tenant<'_>) -> Option<AddonsRecord> {
+    let registry = t.settings.registry.clone();
+    let Some(live) = t.live_namespace() else { return Some(AddonsRecord { by_default: true, registry }) };
+    let text = annotation(live, labels::ADDONS).filter(|text| text.len() <= LONGEST);
+    let recorded: Option<AddonsRecord> = text.and_then(|text| serde_json::from_str(text).ok());
+    if pin(live).is_some_and(|old| old.version == t.pin().version) {
+        return recorded;
+    }
+    Some(AddonsRecord { by_default: recorded.is_some_and(|r| r.by_default), registry })
+}
+
+/// The annotation of that.
+pub(crate) fn addons_annotation(t: &Tenant<'_>) -> Option<String> {
+    serde_json::to_string(&addons(t)?).ok()
+}

@@ -1,0 +1,10 @@
+//! What a namespace records of its tenant.
+
+mod addons;
+mod networks;
+mod pin;
+
+pub(crate) use addons::{addons, addons_annotation};
+pub(crate) use networks::{networks_annotation, refuse};
+pub use pin::Pin;
+pub(crate) use pin::{new_pin, pin};

@@ -1,0 +1,36 @@
+//! Releases that were.
+
+use super::record::{self, Revision};
+use berth_api::cluster::RevisionSummary;
+use berth_plan::observed::Observed;
+use std::collections::BTreeSet;
+
+/// The last releases in short, the newest first. None: they were not read.
+pub(crate) fn history(observed: &Observed, cp_namespace: &str) -> Option<Vec<RevisionSummary>> {
+    let summary = |revision: &Revision<'_>| {
+        let spec = revision.spec.as_ref()?;
+        Some(RevisionSummary {
+            revision: revision.number,
+            version: spec.release.version.clone(),
+            cause: spec.cause,
+            change_cause: spec.change_cause.clone(),
+            outcome: revision.status.outcome,
+            started: revision.status.started.clone(),
+        })
+    };
+    let all = observed.revisions_are_readable.then(|| record::all(observed, cp_namespace))?;
+    Some(all.iter().rev().take(record::KEPT).filter_map(summary).collect())
+}
+
+/// Digests of the templates that the plan may need beside those that a tenant is pinned to: of the newest release, and of those that it may
+/// go back to.
+pub fn revision_templates(observed: &Observed, cp_namespace: &str) -> Vec<String> {
+    let all = record::all(observed, cp_namespace);
+    let good = all.iter().rev().filter(|revision| revision.succeeded()).take(2);
+    let digest = |revision: &Revision<'_>| Some(revision.spec.as_ref()?.pin.templates.clone());
+    // The newest is rendered with what it began with, whatever operator goes on.
+    let mut digests: Vec<String> = all.last().into_iter().chain(good).filter_map(digest).collect();
+    let mut seen = BTreeSet::new();
+    digests.retain(|digest| seen.insert(digest.clone()));
+    digests
+}

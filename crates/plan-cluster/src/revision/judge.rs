@@ -1,0 +1,89 @@
+//! Judges the release in the spec.
+
+use super::decide::{RollbackFacts, RollbackWrite, decide_rollback};
+use super::fleet::hold_of_asked;
+use super::progress::{self, Failure};
+use super::record;
+use super::refusal::{refusal, refuses_pods};
+use super::rollout::Rollout;
+use crate::ours::is_ours;
+use crate::planned::Input;
+use crate::release::{self, Canary};
+use crate::subject::Tenant;
+use berth_api::revision::{Release, RevisionOutcome as Outcome};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+impl<'a> Rollout<'a> {
+    /// From what is there.
+    pub(crate) fn judge(input: Input<'a>) -> Self {
+        let Input { object: cluster, observed, .. } = input;
+        let t = Tenant::new(input);
+        let is_up = cluster.metadata.deletion_timestamp.is_none() && t.live_namespace().is_some_and(is_ours);
+        let known = observed.revisions_are_readable && is_up && !observed.denied;
+        let mut rollout = Self {
+            input,
+            cp_namespace: t.cp_namespace.clone(),
+            known,
+            all: if known { record::all(observed, &t.cp_namespace) } else { vec![] },
+            wanted: Release::of(&cluster.spec),
+            asked: Release::of(&cluster.spec),
+            hold: None,
+            refusal: None,
+            adopts: None,
+            roll: record::roll(cluster),
+            judged: None,
+            failure: None,
+            canary: None,
+        };
+        rollout.adopts = rollout.adopted(&t);
+        rollout.canary = rollout.canary(&t);
+        rollout.failure = rollout.all.last().and_then(|newest| progress::failing(&t, rollout.canary, newest.number));
+        rollout.judged = rollout.facts(&t).map(|facts| (facts, decide_rollback(facts)));
+        rollout.wait(&t);
+        rollout
+    }
+
+    /// The canary of a release that is rolled out. A minor's second step has none: there is nothing to go back to.
+    fn canary(&self, t: &Tenant<'_>) -> Option<Canary> {
+        let newest = self.all.last()?;
+        let ended = matches!(newest.status.outcome, Some(Outcome::Succeeded | Outcome::RolledBack));
+        let Time(started) = newest.status.started.as_ref().filter(|_| !ended)?;
+        let soak = progress::soak(t);
+        let second = || release::is_in_second_step(t.live_namespace()?).then_some(());
+        (soak.is_positive() && second().is_none()).then_some(Canary { soak, started: *started })
+    }
+
+    fn facts(&self, t: &Tenant<'_>) -> Option<RollbackFacts> {
+        let newest = self.all.last()?;
+        let failing = self.failure.as_ref().and_then(Failure::component);
+        Some(RollbackFacts {
+            recorded: newest.status.outcome,
+            same: newest.release() == Some(&self.wanted) && (self.stays() || !self.takes_other_templates(t)),
+            asked_again: self.roll.is_some() && newest.spec.as_ref().is_some_and(|spec| spec.roll != self.roll),
+            paused: t.stands_still(),
+            through: false,
+            soaked: false,
+            late: self.failure.is_some(),
+            goes_back: progress::goes_back(t),
+            old_well: failing.is_some_and(|component| progress::old_are_well(t, component)),
+            rest_well: progress::rest_is_well(t),
+            way_back: self.no_way_back(t).is_none(),
+        })
+    }
+
+    /// Where the release of the spec may not begin, or not yet, the newest one goes on as if the spec asked for it.
+    fn wait(&mut self, t: &Tenant<'_>) {
+        let begins = self.judged.as_ref().is_some_and(|(_, next)| next.write == Some(RollbackWrite::Revision));
+        let Some(newest) = self.all.last().and_then(|newest| newest.spec.clone()).filter(|_| begins) else { return };
+        self.refusal = refusal(t);
+        self.hold = if self.refusal.is_none() { hold_of_asked(self, t) } else { None };
+        if self.stays() {
+            // How many there are of each does not wait, if so many may be. Of one that came back, the number is that of what runs.
+            let scaled = newest.release.scaled_as(&self.asked);
+            let is_back = self.all.last().is_some_and(|newest| newest.status.outcome == Some(Outcome::RolledBack));
+            let stays = is_back || refuses_pods(&scaled, t);
+            (self.wanted, self.roll) = (if stays { newest.release } else { scaled }, newest.roll);
+            self.judged = self.facts(t).map(|facts| (facts, decide_rollback(facts)));
+        }
+    }
+}

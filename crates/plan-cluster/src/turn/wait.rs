@@ -1,0 +1,90 @@
+//! Whether a change may begin now, or waits for its window, and for its turn in the fleet.
+
+use super::Hold;
+use crate::revision::roll;
+use crate::subject::Tenant;
+use crate::window::{self, At};
+use berth_api::cluster::TurnState;
+use berth_api::conditions::Reason;
+use berth_api::labels;
+use berth_api::version::Version;
+use berth_plan::fleet::Answer;
+use berth_plan::observed::{Turns, annotation};
+use jiff::Timestamp;
+
+/// Of the second step of a new minor version.
+pub(crate) fn hold_of_second_step(t: &Tenant<'_>, from: &Version, to: &Version) -> Option<Hold> {
+    let what = format!("{to} runs and emulates {}; {from} can still be gone back to", from.minor());
+    match window(t, &what) {
+        Ok(until) => turn(t, &to.to_string(), &what, until),
+        Err(hold) => Some(hold),
+    }
+}
+
+/// What a turn leads to that changes the templates of a version and not the version.
+pub(crate) fn target_of_templates(version: &str, digest: &str) -> String {
+    format!("{version}+{}", digest.chars().take(8).collect::<String>())
+}
+
+/// Until when it is open; None: for ever. Somebody may say that it is not waited for.
+pub(crate) fn window(t: &Tenant<'_>, what: &str) -> Result<Option<Timestamp>, Hold> {
+    let asked = t.cluster.spec.upgrade.window.as_ref().filter(|_| roll(t.cluster).is_none());
+    let Some(asked) = asked else { return Ok(None) };
+    match window::at(asked, t.now) {
+        Ok(At::Open(until)) => Ok(Some(until)),
+        Ok(At::Closed(until)) => {
+            let at = until.strftime("%Y-%m-%dT%H:%M:%SZ");
+            let message = format!("{what}: it waits for spec.upgrade.window, which opens at {at}");
+            Err(Hold { reason: Reason::WaitingForWindow, message, state: TurnState::Window, until: Some(until) })
+        }
+        Err(message) => Err(Hold { reason: Reason::InvalidSpec, message, state: TurnState::Blocked, until: None }),
+    }
+}
+
+/// What is wrong with the window of the spec.
+pub(crate) fn wrong_window(t: &Tenant<'_>) -> Option<String> {
+    window::at(t.cluster.spec.upgrade.window.as_ref()?, t.now).err()
+}
+
+/// `until`: when its window closes.
+pub(crate) fn turn(t: &Tenant<'_>, to: &str, what: &str, until: Option<Timestamp>) -> Option<Hold> {
+    let Turns::Ordered { answer, revoked } = &t.observed.turns else { return None };
+    if !revoked && t.live_namespace().and_then(|live| annotation(live, labels::TURN)) == Some(to) {
+        return None;
+    }
+    let (reason, why) = match answer {
+        None => (Reason::WaitingForTurn, "it waits for its turn. To see the fleet: kubectl berth rollouts".to_owned()),
+        Some(answer) => say(answer),
+    };
+    Some(Hold { reason, message: format!("{what}: {why}"), state: TurnState::Waiting, until })
+}
+
+fn say(answer: &Answer) -> (Reason, String) {
+    let why = match answer {
+        Answer::Full { most: 0, .. } => "rollouts.maxConcurrent is 0 in the operator's configuration".to_owned(),
+        Answer::Full { most, on } => {
+            let on = on.as_ref().map(|on| format!(", such as {on}")).unwrap_or_default();
+            format!("it waits for its turn: {most} Clusters change at once (rollouts.maxConcurrent){on}")
+        }
+        Answer::Wave { wave, on } => format!("it waits for {on}, of wave {wave} (label {})", labels::WAVE),
+        Answer::Soak { until } => {
+            let until = until.strftime("%Y-%m-%dT%H:%M:%SZ");
+            format!("the waves before are through, and it waits until {until} (rollouts.waveSoak)")
+        }
+        Answer::Stopped { version, back, only, most } => {
+            let shown: Vec<String> = back.iter().take(NAMES).map(ToString::to_string).collect();
+            let more = back.len().saturating_sub(NAMES);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let of = only.as_ref().map(|team| format!(" of namespace {team}")).unwrap_or_default();
+            let why = format!(
+                "nobody else{of} starts towards {version}, since more than {most} Clusters came back from it (rollouts.maxFailed): {}{more}. Set them back or correct them; or raise rollouts.maxFailed in the chart's values",
+                shown.join(", ")
+            );
+            return (Reason::FleetStopped, why);
+        }
+    };
+    (Reason::WaitingForTurn, why)
+}
+
+/// So many names fit a message.
+const NAMES: usize = 10;
