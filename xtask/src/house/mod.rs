@@ -18,7 +18,7 @@ const CIRCLES: &[(&str, usize)] = &[
     ("bench", 2),
     ("cli", 5),
     ("devcluster", 11),
-    ("e2e", 11),
+    ("e2e", 5),
     ("fence", 2),
     ("kubeio", 3),
     ("oci", 4),
