@@ -5,6 +5,7 @@ pub mod components;
 mod deletion;
 mod endpoint;
 mod etcd;
+mod facts;
 mod inside;
 mod isolation;
 mod kubeconfig;
@@ -38,9 +39,8 @@ use berth_api::conditions::Reason;
 use berth_plan::model::{Stage, StageId, State};
 use berth_plan::objects::owner_references::clear_owner_references;
 use berth_plan::{Failure, Outcome, Planner};
+use facts::Facts;
 use jiff::SignedDuration;
-use revision::Rollout;
-use subject::Tenant;
 
 pub use inside::{Turn, Wanted};
 pub use namespace::adoptable;
@@ -79,63 +79,42 @@ impl Planner for ClusterPlanner {
 
 /// The plan for a `Cluster`.
 pub fn plan(input: Input<'_>) -> ClusterPlan {
-    let rollout = Rollout::judge(input);
-    // One that did not come up is passed over for the last that did, as if a person had set that again.
-    let instead = rollout.cluster();
-    let input = Input { object: instead.as_ref().unwrap_or(input.object), ..input };
-    let mut out = stages(input, &rollout);
+    let facts = Facts::judge(input);
+    let mut out = stages(&facts);
     if input.is_deleted() {
         return out;
     }
     let stages = &mut out.plan.stages;
-    if input.object.spec.paused {
+    let paused = input.object.spec.paused;
+    if paused {
         out.plan.prune.clear();
         for stage in &mut *stages {
             stage.actions.clear();
         }
     }
     let of_etcd = stages.iter().position(|stage| stage.id == StageId::Etcd);
-    if (input.object.spec.paused || of_etcd.is_none())
+    if (paused || of_etcd.is_none())
         && let Some(stage) = stages.get_mut(of_etcd.unwrap_or_default())
     {
-        stage.actions.extend(etcd::follow_pause(&Tenant::new(input)));
+        stage.actions.extend(etcd::follow_pause(&facts.tenant()));
     }
     out
 }
 
-fn stages(input: Input<'_>, rollout: &Rollout<'_>) -> ClusterPlan {
+fn stages(facts: &Facts<'_>) -> ClusterPlan {
     let mut out = ClusterPlan::default();
-    let Input { object: cluster, settings, .. } = input;
-    let mut t = Tenant { refused: rollout.refusal().is_some(), ..Tenant::new(input) };
+    let (mut t, rollout) = (facts.tenant(), &facts.rollout);
+    let (cluster, fresh) = (t.cluster, t.is_new());
     let live_namespace = t.live_namespace();
-    let fresh = live_namespace.is_none() && t.status().control_plane_namespace.is_none();
-    let (release, refusal) = release::decide_release(&t);
     // What the spec asks for is what is said, whatever keeps the release that goes on.
-    let refusal = refusal.map(|own| rollout.refusal().cloned().unwrap_or(own));
+    let refusal = facts.refusal.clone().map(|own| rollout.refusal().cloned().unwrap_or(own));
     if cluster.metadata.deletion_timestamp.is_some() {
         return deletion::plan(&t);
     }
     out.plan.stages.extend(deletion::team_namespace_ends(&t));
     let mut spec = Stage::new(StageId::Spec, State::Ready);
     let refused = refusal.is_some();
-    if let Some(state) = refusal {
-        spec.state = state;
-    } else if let Err(message) = validate::networks(&cluster.spec.network) {
-        spec.state = State::blocked(
-            Reason::InvalidSpec,
-            if fresh { format!("{message}. {}", validate::NETWORK_IS_IMMUTABLE) } else { message },
-        );
-    } else if fresh && let Err(state) = validate::new_tenant(&cluster.spec) {
-        spec.state = state;
-    } else if let Some(state) = isolation::private::refusal(&t) {
-        spec.state = state;
-    } else if let Err(state) = validate::writers::data_policy(cluster.spec.deletion.data_policy, &settings.writers) {
-        spec.state = state;
-    } else if let Some(message) = turn::wrong_window(&t).filter(|_| fresh) {
-        spec.state = State::blocked(Reason::InvalidSpec, message);
-    } else if fresh && let Err(state) = validate::disjoint_from_meta(&cluster.spec.network, &input.observed.meta) {
-        spec.state = state;
-    } else if fresh && let Err(state) = validate::vpc::new_tenant(&t) {
+    if let Some(state) = refusal.or_else(|| validate::refusal(&t)) {
         spec.state = state;
     }
     // Nothing tells when a network of the meta cluster is made.
@@ -145,7 +124,7 @@ fn stages(input: Input<'_>, rollout: &Rollout<'_>) -> ClusterPlan {
     let networks_bad = matches!(&spec.state, State::Blocked { reason: Reason::InvalidSpec, .. });
     // Once there is a namespace nothing is judged again, so none is made for what is not judged, or not fit; nor for what is about to go.
     let begins = spec.state.is_done() && !t.observed.team_namespace_ends;
-    let Some(mut release) = release.filter(|_| !fresh || begins) else {
+    let Some(mut release) = facts.release.clone().filter(|_| !fresh || begins) else {
         out.plan.stages.push(spec);
         return out;
     };

@@ -2,8 +2,8 @@
 
 use super::Input;
 use super::endpoint::url;
+use super::facts::Facts;
 use super::inside::{Turn, Wanted, addons, approval};
-use super::release;
 use super::subject::Tenant;
 use super::validate::host::HostRules;
 use berth_api::conditions::{ConditionType, Reason, find};
@@ -56,7 +56,8 @@ pub fn probe_request(input: Input<'_>) -> Option<ProbeRequest> {
     if cluster.metadata.deletion_timestamp.is_some() && !cluster.spec.deletion.protected {
         return None;
     }
-    let t = Tenant::new(input);
+    let facts = Facts::judge(input);
+    let t = facts.tenant();
     let up = workload::pods_of(observed, &t.cp_namespace, labels::COMPONENT, names::APISERVER)
         .any(|(_, pod)| workload::pod_ready(pod));
     let (host, port) = t.endpoint.dialled.clone().filter(|_| up)?;
@@ -71,21 +72,19 @@ pub fn probe_request(input: Input<'_>) -> Option<ProbeRequest> {
         inside: t.endpoint.inside_of_one_that_serves().map(|(host, port)| url(&host, port)),
         ca: t.secret(names::ca(t.name)),
         questions: Questions {
-            listings: listings(input),
+            listings: listings(&t, input),
             // Counted in each reconcile: else a tenant that just became ready would be written once more for it.
             nodes: true,
             version: published.is_none() || published != version.as_deref() || emulates != emulated.as_deref(),
         },
-        wanted: Wanted::before_plan(input),
+        wanted: facts.release.as_ref().and_then(|_| Wanted::of(&t).ok()),
     })
 }
 
 /// What to list inside the tenant: the stamps, which speak for all, of one that is known to be well the next in turn, and what a rollout may
 /// have left.
-pub(super) fn listings(input: Input<'_>) -> Vec<Listing> {
-    let mut t = Tenant::new(input);
-    t.release = release::decide_release(&t).0.unwrap_or_default();
-    if addons::one_goes(&t) {
+pub(super) fn listings(t: &Tenant<'_>, input: Input<'_>) -> Vec<Listing> {
+    if addons::one_goes(t) {
         return TenantSet::LISTINGS.into();
     }
     let next = match Turn::at(input.now) {
@@ -93,7 +92,7 @@ pub(super) fn listings(input: Input<'_>) -> Vec<Listing> {
         _ => None,
     };
     let bindings = Listing { kind: Kind::ClusterRoleBinding, namespace: None };
-    let after_a_rollout = Some(bindings).filter(|listing| approval::may_be_new(&t) && next != Some(*listing));
+    let after_a_rollout = Some(bindings).filter(|listing| approval::may_be_new(t) && next != Some(*listing));
     std::iter::once(STAMPS).chain(next).chain(after_a_rollout).collect()
 }
 

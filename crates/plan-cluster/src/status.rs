@@ -1,7 +1,7 @@
 //! What the `Cluster` says of itself: one pure function, called when all went well and when it did not.
 
 use super::components::{self, Component, Workloads};
-use super::subject::Tenant;
+use super::facts::Facts;
 use super::{ClusterPlan, Input, Pending, adoptable, endpoint};
 use berth_api::cluster::{
     CertificatesStatus, ClusterStatus, ComponentStatus, NamespaceRef, PublishedEndpoint, PublishedKubeconfig,
@@ -82,6 +82,7 @@ pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>
 
 fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, cp_namespace: &str) -> Vec<Verdict> {
     use ConditionType as T;
+    let Facts { written: t, .. } = Facts::judge(input);
     let plan = &planned.plan;
     let cluster = input.object;
     let deleting = cluster.metadata.deletion_timestamp.is_some();
@@ -96,7 +97,7 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
         }
         (ApiProbe::Answered { .. }, _) => Verdict::new(T::Available, Some(false), etcd.reason, etcd.message.clone()),
         (ApiProbe::Failed(why), _) => {
-            let message = format!("the API does not answer at {}", endpoint::no_answer(&Tenant::new(input), why));
+            let message = format!("the API does not answer at {}", endpoint::no_answer(&t, why));
             Verdict::new(T::Available, Some(false), Reason::APINotReachable, message)
         }
         (ApiProbe::Refused(why), _) => Verdict::new(T::Available, None, Reason::InvalidSpec, why.clone()),
@@ -122,11 +123,7 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
     }
     let moving = plan.stages.iter().find(|s| s.state.goes_on()).and_then(Stage::sentence);
     let progressing = verdicts::progressing(moving, cluster.spec.paused, deleting);
-    let vpc = cluster
-        .spec
-        .vpc
-        .is_some()
-        .then(|| unknown(T::VPCReady).unwrap_or_else(|| super::vpc::verdict(&Tenant::new(input))));
+    let vpc = cluster.spec.vpc.is_some().then(|| unknown(T::VPCReady).unwrap_or_else(|| super::vpc::verdict(&t)));
     let status = cluster.status.as_ref();
     let was_up = status.is_some_and(|s| s.version.is_some()) && !deleting;
     let old = status.map_or(&[][..], |s| &s.conditions);
@@ -150,8 +147,8 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
     let data = etcd.and_then(schedule::ready::Data::of);
     let backup = schedule::ready::of_cluster(input.observed, (namespace, name), data.as_ref(), input.now);
     let backup = backup.filter(|_| !deleting);
-    let upgrade = super::preflight::verdict(input);
-    let update = super::update::verdict(input);
+    let upgrade = super::preflight::verdict(&t);
+    let update = super::update::verdict(&t);
     all.into_iter().chain(vpc).chain(backup).chain(upgrade).chain(update).collect()
 }
 

@@ -95,6 +95,12 @@ impl<'a> Tenant<'a> {
         self.cluster.spec.paused || self.restore().is_some()
     }
 
+    /// Nothing of it is made yet.
+    pub(super) fn is_new(&self) -> bool {
+        let named = self.cluster.status.as_ref().and_then(|status| status.control_plane_namespace.as_ref());
+        self.live_namespace().is_none() && named.is_none()
+    }
+
     /// The control-plane namespace, if it is there.
     pub(super) fn live_namespace(&self) -> Option<&'a Value> {
         self.observed.get(&ObjectKey::cluster(Kind::Namespace, self.cp_namespace.clone()))

@@ -1,6 +1,5 @@
 //! Newer templates than a tenant is rendered with: `UpdateAvailable`.
 
-use super::Input;
 use super::record::{Pin, new_pin, pin};
 use super::release;
 use super::subject::Tenant;
@@ -23,12 +22,11 @@ pub(super) fn newer(t: &Tenant<'_>) -> Option<Update> {
 }
 
 /// `UpdateAvailable`. None: there is none.
-pub(super) fn verdict(input: Input<'_>) -> Option<Verdict> {
-    if input.object.metadata.deletion_timestamp.is_some() || input.observed.denied {
+pub(super) fn verdict(t: &Tenant<'_>) -> Option<Verdict> {
+    if t.cluster.metadata.deletion_timestamp.is_some() || t.observed.denied {
         return None;
     }
-    let t = Tenant::new(input);
-    let Update { old, new } = newer(&t)?;
+    let Update { old, new } = newer(t)?;
     let when = match t.cluster.spec.upgrade.templates {
         Templates::WithVersion => {
             "It takes them with its next version; at once, if spec.upgrade.templates is set to Newest"

@@ -4,7 +4,7 @@ use super::addons::{Addon, Addons};
 use super::approval;
 use super::facts::{cluster_dns, no_address, serving};
 use crate::subject::Tenant;
-use crate::{Input, endpoint, pki, release, vpc};
+use crate::{endpoint, pki, vpc};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use berth_api::version::{Minor, Version};
@@ -28,20 +28,13 @@ pub struct Wanted {
 
 impl Wanted {
     /// Of a tenant, or what is waited for until it is known.
-    pub(super) fn of(t: &Tenant<'_>) -> Result<Self, State> {
+    pub(crate) fn of(t: &Tenant<'_>) -> Result<Self, State> {
         let serving = serving(t);
         // Templates of the version that is named, while another one is rolled out, too.
         let minor = serving.parse().map_or_else(|_| t.pin().version.minor(), |version: Version| version.minor());
         let join = TenantSet::Join(join(t, serving)?);
         let sets = [TenantSet::Access(access()), TenantSet::Endpoint(endpoint(t)?), join];
         Ok(Self { minor, sets, version: t.pin().version, addons: Addons::of(t)? })
-    }
-
-    /// For a question to the tenant, before there is a plan. None: it is not known.
-    pub(crate) fn before_plan(input: Input<'_>) -> Option<Self> {
-        let mut t = Tenant::new(input);
-        t.release = release::decide_release(&t).0?;
-        Self::of(&t).ok()
     }
 
     /// All sets in the order in which they are applied, each with its stamp as the last object.

@@ -4,8 +4,8 @@ use super::findings;
 use super::verdict::next_minor;
 use crate::Input;
 use crate::endpoint::url;
+use crate::facts::Facts;
 use crate::probe::is_well;
-use crate::revision::Rollout;
 use crate::subject::Tenant;
 use berth_api::version::Version;
 use berth_api::{labels, names};
@@ -34,7 +34,7 @@ pub fn look_request(input: Input<'_>) -> Option<LookRequest> {
     if cluster.metadata.deletion_timestamp.is_some() || !matches!(observed.api, ApiProbe::Answered { .. }) {
         return None;
     }
-    let t = Tenant::new(input);
+    let Facts { written: t, .. } = Facts::judge(input);
     let (runs, target) = next_minor(&t).filter(|_| !t.stands_still())?;
     let asks = cluster.spec.version.parse().is_ok_and(|asked: Version| asked.minor() == target);
     let begins = asks && (blocks(&t, runs.version, target) || !waits(input));
@@ -48,16 +48,16 @@ fn blocks(t: &Tenant<'_>, runs: Version, target: berth_api::version::Minor) -> b
 /// Whether it waits for its turn or a window, if nothing else stands in its way.
 fn waits(input: Input<'_>) -> bool {
     let assumed = Observed { look: Look::Elsewhere, ..input.observed.clone() };
-    Rollout::judge(Input { observed: &assumed, ..input }).hold().is_some()
+    Facts::judge(Input { observed: &assumed, ..input }).rollout.hold().is_some()
 }
 
 /// Which API servers to ask how they answer: all, while the first new one of a release serves alone. None: nothing is judged by it now.
 pub fn answers_request(input: Input<'_>) -> Option<LookRequest> {
-    let t = Tenant::new(input);
+    let Facts { written: t, rollout, .. } = Facts::judge(input);
     if input.object.metadata.deletion_timestamp.is_some() || t.stands_still() {
         return None;
     }
-    let canary = Rollout::judge(input).canary?;
+    let canary = rollout.canary?;
     canary.until(&t).map(|_| request(&t))
 }
 

@@ -1,7 +1,6 @@
 //! `UpgradeReady`: what stands in the way while nobody asks for the next minor.
 
 use super::{findings, say};
-use crate::planned::Input;
 use crate::record::{Pin, pin};
 use crate::release::is_at_rest;
 use crate::subject::Tenant;
@@ -19,13 +18,12 @@ pub(super) fn next_minor(t: &Tenant<'_>) -> Option<(Pin, Minor)> {
 }
 
 /// `UpgradeReady`. None: there is no next minor.
-pub(crate) fn verdict(input: Input<'_>) -> Option<Verdict> {
+pub(crate) fn verdict(t: &Tenant<'_>) -> Option<Verdict> {
     const TYPE: ConditionType = ConditionType::UpgradeReady;
-    if input.object.metadata.deletion_timestamp.is_some() || input.observed.denied {
+    if t.cluster.metadata.deletion_timestamp.is_some() || t.observed.denied {
         return None;
     }
-    let t = Tenant::new(input);
-    let (runs, target) = next_minor(&t)?;
+    let (runs, target) = next_minor(t)?;
     if !matches!(t.observed.look, Look::Taken(_)) {
         let old = t.status().conditions;
         // It is of what runs, and stays as it is while the operator cannot look.
@@ -40,7 +38,7 @@ pub(crate) fn verdict(input: Input<'_>) -> Option<Verdict> {
         };
         return Some(Verdict::new(TYPE, status, old.reason.parse().unwrap_or(Reason::Error), old.message.clone()));
     }
-    let findings = findings(&t, runs.version, target);
+    let findings = findings(t, runs.version, target);
     let skipped: Vec<String> = t.cluster.spec.upgrade.skip_checks.iter().map(ToString::to_string).collect();
     let skipped = match skipped.as_slice() {
         [] => String::new(),

@@ -11,13 +11,14 @@ use crate::planned::Input;
 use crate::release::{self, Canary};
 use crate::subject::Tenant;
 use berth_api::revision::{Release, RevisionOutcome as Outcome};
+use berth_plan::model::State;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 impl<'a> Rollout<'a> {
     /// From what is there.
-    pub(crate) fn judge(input: Input<'a>) -> Self {
+    /// `of_the_version`: what is wrong with that of the spec.
+    pub(crate) fn judge(input: Input<'a>, t: &Tenant<'a>, of_the_version: Option<&State>) -> Self {
         let Input { object: cluster, observed, .. } = input;
-        let t = Tenant::new(input);
         let is_up = cluster.metadata.deletion_timestamp.is_none() && t.live_namespace().is_some_and(is_ours);
         let known = observed.revisions_are_readable && is_up && !observed.denied;
         let mut rollout = Self {
@@ -35,11 +36,11 @@ impl<'a> Rollout<'a> {
             failure: None,
             canary: None,
         };
-        rollout.adopts = rollout.adopted(&t);
-        rollout.canary = rollout.canary(&t);
-        rollout.failure = rollout.all.last().and_then(|newest| progress::failing(&t, rollout.canary, newest.number));
-        rollout.judged = rollout.facts(&t).map(|facts| (facts, decide_rollback(facts)));
-        rollout.wait(&t);
+        rollout.adopts = rollout.adopted(t);
+        rollout.canary = rollout.canary(t);
+        rollout.failure = rollout.all.last().and_then(|newest| progress::failing(t, rollout.canary, newest.number));
+        rollout.judged = rollout.facts(t).map(|facts| (facts, decide_rollback(facts)));
+        rollout.wait(t, of_the_version);
         rollout
     }
 
@@ -72,10 +73,10 @@ impl<'a> Rollout<'a> {
     }
 
     /// Where the release of the spec may not begin, or not yet, the newest one goes on as if the spec asked for it.
-    fn wait(&mut self, t: &Tenant<'_>) {
+    fn wait(&mut self, t: &Tenant<'_>, of_the_version: Option<&State>) {
         let begins = self.judged.as_ref().is_some_and(|(_, next)| next.write == Some(RollbackWrite::Revision));
         let Some(newest) = self.all.last().and_then(|newest| newest.spec.clone()).filter(|_| begins) else { return };
-        self.refusal = refusal(t);
+        self.refusal = refusal(t, of_the_version);
         self.hold = if self.refusal.is_none() { hold_of_asked(self, t) } else { None };
         if self.stays() {
             // How many there are of each does not wait, if so many may be. Of one that came back, the number is that of what runs.

@@ -2,7 +2,6 @@
 
 use super::configuration::of_templates;
 use super::*;
-use crate::inside::Wanted;
 use berth_api::labels;
 use berth_plan::observed::annotation;
 use berth_render::{Listing, TenantSet};
@@ -95,7 +94,7 @@ fn after_a_rollout_it_is_looked_for_at_once_and_later_in_turn() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     let asked = |f: &Fixture, minute: i64| {
         let now = f.world.now + jiff::SignedDuration::from_mins(minute);
-        super::super::probe::listings(Input { now, ..f.input() })
+        asked_inside(Input { now, ..f.input() })
     };
     let minutes = |f: &Fixture| (0..15).filter(|minute| asked(f, *minute).contains(&BINDINGS)).count();
     assert_eq!(minutes(&f), 1);
@@ -113,7 +112,7 @@ fn a_binding_that_is_left_is_drift_and_a_persons_is_theirs() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     let inside = f.world.inside.values().filter(|object| BINDINGS.holds(object.key()));
     let inside: Vec<_> = inside.map(|object| (object.key().clone(), object.value().clone())).collect();
-    let wanted = Wanted::before_plan(f.input()).unwrap();
+    let wanted = wanted_inside(f.input());
     assert!(wanted.is_in_sync(BINDINGS, &InsideTenant::listed(BINDINGS, inside.clone())));
     let key = ObjectKey::cluster(Kind::ClusterRoleBinding, BINDING);
     for (labels, is_ours) in [

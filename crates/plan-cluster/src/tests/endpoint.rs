@@ -100,7 +100,7 @@ fn meta() -> MetaRanges {
 pub(super) fn dialled(f: &Fixture) -> (String, i32) {
     let observed = &f.world.observed;
     let input = Input { object: &f.cluster, observed, settings: &f.settings, now: f.world.now };
-    super::super::Tenant::new(input).endpoint.dialled.unwrap()
+    crate::subject::Tenant::new(input).endpoint.dialled.unwrap()
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn a_new_spec_is_compared_with_all_that_is_inside() {
     let read = |f: &Fixture, minute: i64| {
         let now = f.world.now + jiff::SignedDuration::from_mins(minute);
         let input = Input { object: &f.cluster, observed: &f.world.observed, settings: &f.settings, now };
-        super::super::probe::listings(input)
+        asked_inside(input)
     };
     let rest: BTreeSet<_> = (0..15).flat_map(|minute| read(&f, minute)).collect();
     assert_eq!(rest, berth_render::TenantSet::LISTINGS.into(), "at rest all in turn");

@@ -32,6 +32,7 @@ mod vpc;
 mod vpc_image;
 mod vpc_net;
 
+use super::facts::Facts;
 use super::{ClusterPlan, Input, plan, status::status};
 use berth_api::conditions::Reason;
 use berth_api::{Cluster, names};
@@ -55,6 +56,16 @@ struct Fixture {
     world: World,
     cluster: Cluster,
     settings: Settings,
+}
+
+/// What is listed inside of the tenant in a reconcile.
+fn asked_inside(input: Input<'_>) -> Vec<berth_render::Listing> {
+    crate::probe::listings(&Facts::judge(input).tenant(), input)
+}
+
+/// What the idle check compares that with.
+fn wanted_inside(input: Input<'_>) -> crate::Wanted {
+    crate::Wanted::of(&Facts::judge(input).tenant()).unwrap()
 }
 
 impl Fixture {

@@ -297,6 +297,25 @@ fn outside_of_its_window_nothing_begins_that_replaces_pods() {
 }
 
 #[test]
+fn while_a_window_is_waited_for_an_idle_tenant_is_compared_with_what_runs() {
+    let mut f = Fixture::two_of_each();
+    f.ordered(None);
+    let runs = wanted_inside(f.input());
+    f.settings.writers.image_registries = vec!["*".into()];
+    f.cluster.spec.images.registry = Some("mirror.example.com".into());
+    f.window("03:00", "UTC");
+    f.version(OLD);
+    f.reconcile();
+    assert_eq!(f.ready_is(), ("True".into(), "WaitingForWindow".into()));
+    assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
+    // Add-ons have images of that registry: as the spec is written, what is inside would differ as long as it waits.
+    let facts = Facts::judge(f.input());
+    let written = crate::subject::Tenant { release: facts.release.clone().unwrap(), ..facts.written.clone() };
+    assert_ne!(crate::Wanted::of(&written).unwrap(), runs);
+    assert_eq!(wanted_inside(f.input()), runs);
+}
+
+#[test]
 fn a_window_that_cannot_be_read_is_refused_and_nothing_begins() {
     let mut f = Fixture::two_of_each();
     f.window("03:00", "Mars/Base");

@@ -1,0 +1,49 @@
+//! What is known of a tenant, judged once from one observation: for the plan, for what is asked before it, and for the status.
+
+use crate::planned::Input;
+use crate::release::{Release, decide_release};
+use crate::revision::Rollout;
+use crate::subject::Tenant;
+use berth_api::cluster::Cluster;
+use berth_plan::model::State;
+
+/// A tenant, judged.
+#[derive(Debug)]
+pub(crate) struct Facts<'a> {
+    /// As its spec is written.
+    pub(crate) written: Tenant<'a>,
+    /// What becomes of the release in the spec.
+    pub(crate) rollout: Rollout<'a>,
+    /// The `Cluster` that the plan is made for, if that is not the one that was read: one that did not come up is passed over for the last
+    /// that did, and one that has to wait for the newest, as if a person had set that again.
+    instead: Option<Cluster>,
+    /// What it is to be rendered with. None: nothing can be made.
+    pub(crate) release: Option<Release>,
+    /// Why the version that it is planned for is refused.
+    pub(crate) refusal: Option<State>,
+}
+
+impl<'a> Facts<'a> {
+    /// Judges what was observed.
+    pub(crate) fn judge(input: Input<'a>) -> Self {
+        let written = Tenant::new(input);
+        let as_written = decide_release(&written);
+        let rollout = Rollout::judge(input, &written, as_written.1.as_ref());
+        let mut facts = Self { written, rollout, instead: None, release: as_written.0, refusal: as_written.1 };
+        facts.instead = facts.rollout.cluster();
+        if facts.instead.is_some() || facts.rollout.refusal().is_some() {
+            (facts.release, facts.refusal) = decide_release(&Tenant { release: Release::default(), ..facts.tenant() });
+        }
+        facts
+    }
+
+    /// The tenant as it is to run now.
+    pub(crate) fn tenant(&self) -> Tenant<'_> {
+        Tenant {
+            cluster: self.instead.as_ref().unwrap_or(self.written.cluster),
+            refused: self.rollout.refusal().is_some(),
+            release: self.release.clone().unwrap_or_default(),
+            ..self.written.clone()
+        }
+    }
+}
