@@ -5,6 +5,7 @@ mod charts;
 mod crates;
 mod crds;
 mod demo;
+mod evidence;
 mod house;
 mod images;
 mod names;
@@ -35,7 +36,7 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Writes what is generated: CustomResourceDefinitions, RBAC and the pages of docs/reference.
+    /// Writes what is generated: CustomResourceDefinitions, RBAC, docs/evidence.md and the pages of docs/reference.
     Gen {
         /// Compare only, and fail if something differs.
         #[arg(long)]
@@ -167,6 +168,7 @@ fn generate(check: bool) -> anyhow::Result<()> {
     let mut files: Vec<Generated> = crds::files()?;
     files.extend(rbac::files()?);
     files.extend(reference::files()?);
+    files.extend(evidence::files()?);
     let mut stale = vec![];
     for (path, text) in files {
         let path = root().join(path);
