@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 
-use self::last::{Run, SOURCE};
+use self::last::{LastRun, SOURCE};
 use crate::reference::{NOTE, cell};
 use crate::shell::Result;
 use crate::{Generated, names, root};
@@ -31,7 +31,7 @@ struct Group {
     #[serde(default)]
     claims: Vec<Claim>,
     #[serde(default)]
-    runs: Vec<Run>,
+    runs: Vec<LastRun>,
 }
 
 /// Something that is to hold.
@@ -94,7 +94,7 @@ fn wrong(source: &Source, is_there: &impl Fn(&str) -> bool) -> Vec<String> {
             wrong.push(format!("{of}: {letters} letters, of at most {MOST}: {text}"));
         }
     };
-    for Run { run, what, result, .. } in source.groups.iter().flat_map(|group| &group.runs) {
+    for LastRun { run, what, result, .. } in source.groups.iter().flat_map(|group| &group.runs) {
         long(run, what);
         long(run, result);
     }
@@ -131,14 +131,14 @@ To change this page, edit `{SOURCE}` and run `make gen`.
         let _ = write!(text, "\n## {title}\n\n{about}\n\n");
         if !claims.is_empty() {
             text.push_str("| | what holds | how | not shown |\n|---|---|---|---|\n");
-            claims.iter().for_each(|claim| text.push_str(&row(claim)));
+            text.extend(claims.iter().map(row));
             text.push_str("\n<details><summary>Their tests</summary>\n\n");
-            claims.iter().for_each(|claim| text.push_str(&tests(claim)));
+            text.extend(claims.iter().map(tests));
             text.push_str("\n</details>\n");
         }
         if !runs.is_empty() {
             text.push_str("| run | what | commit, date | result |\n|---|---|---|---|\n");
-            runs.iter().for_each(|run| text.push_str(&last(run)));
+            text.extend(runs.iter().map(last));
         }
     }
     text
@@ -170,7 +170,7 @@ fn tests(Claim { id, tests, .. }: &Claim) -> String {
     text
 }
 
-fn last(Run { run, what, commit, date, result }: &Run) -> String {
+fn last(LastRun { run, what, commit, date, result }: &LastRun) -> String {
     let when = match (commit, date) {
         (Some(commit), Some(date)) => format!("`{commit}`, {date}"),
         _ => String::new(),
@@ -226,7 +226,7 @@ mod tests {
     fn a_runs_entry_can_be_put_into_the_source() {
         let text = Some("71e8531".to_owned());
         let result = "1 failed (a: \"b\" # c)".to_owned();
-        let run = Run { run: "make chaos".into(), what: "all".into(), commit: text.clone(), date: text, result };
+        let run = LastRun { run: "make chaos".into(), what: "all".into(), commit: text.clone(), date: text, result };
         let source = source(&format!("groups:\n- title: A\n  about: B.\n  runs:\n{}", run.entry()));
         assert_eq!(source.groups[0].runs, [run]);
     }

@@ -8,7 +8,7 @@ pub(crate) const SOURCE: &str = "docs/evidence.yaml";
 /// The last run of a command, or of a test that takes long.
 #[derive(Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Run {
+pub(crate) struct LastRun {
     pub(crate) run: String,
     pub(crate) what: String,
     /// None, as the date: not run yet.
@@ -17,7 +17,7 @@ pub(crate) struct Run {
     pub(crate) result: String,
 }
 
-impl Run {
+impl LastRun {
     /// As it stands in the source. In quotes: the text has whatever failed, and a commit may look like a number.
     pub(crate) fn entry(&self) -> String {
         let Self { run, what, commit, date, result } = self;

@@ -91,7 +91,7 @@ impl Report {
     }
 
     /// The entry for docs/evidence.yaml of this run, with what earlier ones at the same commit had done.
-    fn last(&self, of: &Of, commit: &str, date: &str, time: Duration) -> last::Run {
+    fn last(&self, of: &Of, commit: &str, date: &str, time: Duration) -> last::LastRun {
         let Count { passed, failed, skipped, flaky } = self.total;
         let failures = if failed > 0 { format!(" ({})", self.failures.join(", ")) } else { String::new() };
         let flaky = if flaky > 0 { format!("; {flaky} more passed at the second try") } else { String::new() };
@@ -99,7 +99,7 @@ impl Report {
         let commit = commit.get(..7).unwrap_or(commit);
         let minutes = ((time + self.before).as_secs() + 30) / 60;
         let Of { command, what } = of;
-        last::Run {
+        last::LastRun {
             run: command.clone(),
             what: (*what).to_owned(),
             commit: Some(commit.to_owned()),

@@ -31,7 +31,9 @@ fn section(text: &mut String, verb: &Command) {
     let name = verb.get_bin_name().unwrap_or_else(|| verb.get_name());
     let _ = write!(text, "\n## {name}\n\n{}\n", about(verb));
     if verb.has_subcommands() {
-        verb.get_subcommands().for_each(|verb| section(text, verb));
+        for verb in verb.get_subcommands() {
+            section(text, verb);
+        }
         return;
     }
     let usage = verb.clone().render_usage().to_string();
