@@ -5,6 +5,7 @@ mod charts;
 mod crates;
 mod crds;
 mod demo;
+mod evidence;
 mod house;
 mod images;
 mod names;
@@ -35,7 +36,7 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Writes what is generated: CustomResourceDefinitions, RBAC and the pages of docs/reference.
+    /// Writes what is generated: CustomResourceDefinitions, RBAC, docs/evidence.md and the pages of docs/reference.
     Gen {
         /// Compare only, and fail if something differs.
         #[arg(long)]
@@ -167,6 +168,7 @@ fn generate(check: bool) -> anyhow::Result<()> {
     let mut files: Vec<Generated> = crds::files()?;
     files.extend(rbac::files()?);
     files.extend(reference::files()?);
+    files.extend(evidence::files()?);
     let mut stale = vec![];
     for (path, text) in files {
         let path = root().join(path);
@@ -185,14 +187,16 @@ fn generate(check: bool) -> anyhow::Result<()> {
     if !stale.is_empty() {
         bail!("not what would be generated; run `make gen`: {}", stale.join(", "));
     }
-    if check { Ok(()) } else { messages() }
+    if check { Ok(()) } else { by_tests() }
 }
 
-/// The page of messages comes from the situations that the planners' tests lead to, which compare them, too.
-fn messages() -> anyhow::Result<()> {
+/// The page of messages comes from the situations that the planners' tests lead to, and the page of verbs from the program that has them,
+/// of which this one knows nothing. Tests write them, and compare them, too.
+fn by_tests() -> anyhow::Result<()> {
     for (packages, kind, test) in [
         (&["berth-plan-backup", "berth-plan-etcd", "berth-plan-cluster"][..], "--lib", "situations_are_written_down"),
         (&["xtask"], "--test", "messages::"),
+        (&["berth-cli"], "--bins", "the_page_of_verbs"),
     ] {
         let built = {
             let _held = shell::ours()?;

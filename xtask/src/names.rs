@@ -85,7 +85,7 @@ fn module(file: &Path) -> String {
 }
 
 /// Tests in a file that `cargo fmt` has formatted: their paths in it, and why they are ignored.
-fn tests(text: &str) -> Vec<(String, Option<String>)> {
+pub(crate) fn tests(text: &str) -> Vec<(String, Option<String>)> {
     let mut found = vec![];
     let mut modules: Vec<(usize, &str)> = vec![];
     let (mut test, mut ignored) = (false, None);

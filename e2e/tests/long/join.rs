@@ -1,4 +1,5 @@
-//! A machine becomes a node of a tenant by `kubeadm join`, as docs/nodes.md says, and runs a pod.
+//! A machine becomes a node of a tenant by `kubeadm join`, as docs/nodes.md says, and runs a pod, while no operator runs. Forged requests for
+//! serving certificates stay `Pending`, each with an Event that says why, beside a good one that is approved.
 
 use std::time::{Instant, SystemTime};
 

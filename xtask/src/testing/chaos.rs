@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_row_says_what_was_run_and_another_seed_is_another_test() {
+    fn the_entry_says_what_was_run_and_another_seed_is_another_test() {
         assert_eq!(of(0, &[]).command, "make chaos");
         assert_eq!(of(7, &some(&["clock", "lease"])).command, "make chaos ARGS=\"clock lease\" SEED=7");
         assert_eq!([step("a", 0), step("a", 7)], ["a", "a (seed 7)"]);

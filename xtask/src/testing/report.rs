@@ -10,6 +10,7 @@ use super::results::{Count, LeftTo};
 use super::runs::Run;
 use super::speed;
 use super::steps::Outcome;
+use crate::evidence::last::{self, SOURCE};
 use crate::shell::{Result, output, say};
 
 /// What a run has come to.
@@ -25,11 +26,11 @@ pub(super) struct Report {
     times: Vec<(String, Duration)>,
     /// How long that took which passed in a run before that was cut off.
     before: Duration,
-    /// What the row for docs/test-results.md says that was run, if there is to be one.
+    /// What the entry for docs/evidence.yaml says that was run, if there is to be one.
     of: Option<Of>,
 }
 
-/// A command that has rows in docs/test-results.md.
+/// A command whose last run is in docs/evidence.yaml.
 #[derive(Debug)]
 pub(super) struct Of {
     pub(super) command: String,
@@ -89,8 +90,8 @@ impl Report {
         }
     }
 
-    /// The row of docs/test-results.md for this run, with what earlier ones at the same commit had done.
-    fn row(&self, of: &Of, commit: &str, date: &str, time: Duration) -> String {
+    /// The entry for docs/evidence.yaml of this run, with what earlier ones at the same commit had done.
+    fn last(&self, of: &Of, commit: &str, date: &str, time: Duration) -> last::LastRun {
         let Count { passed, failed, skipped, flaky } = self.total;
         let failures = if failed > 0 { format!(" ({})", self.failures.join(", ")) } else { String::new() };
         let flaky = if flaky > 0 { format!("; {flaky} more passed at the second try") } else { String::new() };
@@ -98,10 +99,15 @@ impl Report {
         let commit = commit.get(..7).unwrap_or(commit);
         let minutes = ((time + self.before).as_secs() + 30) / 60;
         let Of { command, what } = of;
-        format!(
-            "| `{command}` | {what} | `{commit}`, {date} | \
-             {passed} passed, {failed} failed{failures}, {skipped} skipped{flaky}; {minutes} min{whole} |"
-        )
+        last::LastRun {
+            run: command.clone(),
+            what: (*what).to_owned(),
+            commit: Some(commit.to_owned()),
+            date: Some(date.to_owned()),
+            result: format!(
+                "{passed} passed, {failed} failed{failures}, {skipped} skipped{flaky}; {minutes} min{whole}"
+            ),
+        }
     }
 
     /// What is said last. Programs read the last line.
@@ -148,8 +154,8 @@ impl Report {
         println!("by part, of which several run at once: {}", by_part(&self.times));
         let today = output(Command::new("date").args(["-u", "+%F"]));
         if let (Some(of), Some(commit), Ok(today)) = (&self.of, self.progress.commit(), &today) {
-            say("for docs/test-results.md");
-            println!("{}", self.row(of, &commit, today.trim(), time));
+            say(&format!("for {SOURCE}, in place of its last run"));
+            print!("{}", self.last(of, &commit, today.trim(), time).entry());
         }
         if let Err(error) = self.record(today.unwrap_or_default().trim(), time) {
             println!("this run is not in the record: {error:#}");
@@ -247,20 +253,20 @@ mod tests {
     }
 
     #[test]
-    fn a_run_ends_with_the_row_for_the_docs() {
+    fn a_run_ends_with_its_entry_for_the_docs() {
         let of = Of { command: "make test-all".into(), what: "all checks and tests" };
         let mut report = report(&[("a", counted(812, 0, 2, 0))]);
         let time = Duration::from_secs(150);
         assert_eq!(
-            report.row(&of, "c0ffee123456", "2026-11-21", time),
-            "| `make test-all` | all checks and tests | `c0ffee1`, 2026-11-21 | 812 passed, 0 failed, 2 skipped; 3 min |"
+            report.last(&of, "c0ffee123456", "2026-11-21", time).entry(),
+            "  - run: \"make test-all\"\n    what: \"all checks and tests\"\n    commit: \"c0ffee1\"\n    date: \"2026-11-21\"\n    \
+             result: \"812 passed, 0 failed, 2 skipped; 3 min\"\n"
         );
         report.before = Duration::from_hours(1);
         report.add("b", Outcome { failures: vec!["d".into(), "e".into()], ..counted(0, 2, 0, 1) });
-        let row = report.row(&of, "c0ffee123456", "2026-11-21", time);
-        let end =
-            "| 812 passed, 2 failed (b d, b e), 2 skipped; 1 more passed at the second try; 63 min, in several runs |";
-        assert!(row.ends_with(end), "{row}");
+        let result =
+            "812 passed, 2 failed (b d, b e), 2 skipped; 1 more passed at the second try; 63 min, in several runs";
+        assert_eq!(report.last(&of, "c0ffee123456", "2026-11-21", time).result, result);
     }
 
     #[test]

@@ -33,8 +33,8 @@ pub(crate) enum Verb {
     Restore(Restore),
     /// Have each member defragmented, one after the other, the leader last.
     ///
-    /// A member answers nothing meanwhile: with a single member the API is away for that long. Exit code 3, with --wait: it is not done in
-    /// time.
+    /// Sets an annotation, after asking for the name. A member answers nothing meanwhile: with a single member the API is away for that long.
+    /// Exit code 3, with --wait: it is not done in time.
     Defrag(Defrag),
 }
 

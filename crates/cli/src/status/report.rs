@@ -1,4 +1,4 @@
-//! What is to be said of one `Cluster`, as a value: the same for one and for each of many. docs/kubectl-berth.md has its fields.
+//! What is to be said of one `Cluster`, as a value: the same for one and for each of many. docs/status-fields.md has its fields.
 
 use super::next;
 use super::read::Seen;

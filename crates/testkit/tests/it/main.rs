@@ -3,7 +3,6 @@
 
 mod apiserver;
 mod fault;
-mod fault_matrix;
 mod sweep;
 mod watches;
 mod world;

@@ -1,4 +1,4 @@
-//! docs/kubectl-berth.md has every field of `status -o json`, with its type: for one and for many.
+//! docs/status-fields.md has every field of `status -o json`, with its type: for one and for many.
 
 use super::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -78,7 +78,7 @@ fn written(fields: &Fields) -> BTreeMap<String, String> {
 
 /// The rows of the table below `| field | type |`.
 fn documented() -> BTreeMap<String, String> {
-    let page = include_str!("../../../../../docs/kubectl-berth.md");
+    let page = include_str!("../../../../../docs/status-fields.md");
     let table = page.split_once("| field | type | |\n|---|---|---|\n").unwrap().1;
     let row = |line: &str| {
         let mut cells = line.trim_matches('|').split('|').map(str::trim);

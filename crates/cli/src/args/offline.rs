@@ -1,0 +1,79 @@
+//! What needs no cluster: `render` and `images`.
+
+use berth_api::common::AgentDelivery;
+use berth_api::version::Version;
+use clap::ValueEnum;
+use std::path::PathBuf;
+
+/// `render`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Render {
+    /// File with the Cluster; `-` is standard input.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Image of Berth's agent, as the operator's flag of that name.
+    #[arg(long, default_value = "berth.dev/agent:dev", value_name = "IMAGE")]
+    pub(crate) agent_image: String,
+    /// How the agent gets into the pods, as the operator's flag of that name.
+    #[arg(long, value_enum, default_value_t, ignore_case = true)]
+    pub(crate) agent_delivery: Delivery,
+    /// Registry with upstream's images, as the operator's flag of that name. Default: registry.k8s.io.
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "REGISTRY")]
+    pub(crate) image_registry: String,
+    /// Namespace of the operator.
+    #[arg(long, default_value = "berth-system", value_name = "NAMESPACE")]
+    pub(crate) operator_namespace: String,
+    /// The operator's configuration file, see the chart's values `meta`, `isolation`, `writers`, `vpc` and `backups`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) operator_config: Option<PathBuf>,
+    /// Print the objects in the tenant instead of those on the meta cluster.
+    #[arg(long)]
+    pub(crate) inside: bool,
+    /// How to print: documents, or one List.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Objects,
+}
+
+/// `images`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Images {
+    /// Kubernetes versions of tenants, such as 1.36.3, separated by commas. Default: one of each minor that this Berth is tested with.
+    #[arg(long = "version", value_name = "VERSIONS", value_delimiter = ',')]
+    pub(crate) versions: Vec<Version>,
+    /// etcd version of tenants that set `spec.etcd.version`. Default: the one of new tenants.
+    #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
+    pub(crate) etcd: Vec<Version>,
+    /// Registry to mirror to. Print each image and what it is called there, with the chart's imageRegistry.
+    #[arg(long, value_name = "REGISTRY")]
+    pub(crate) to: Option<String>,
+}
+
+/// How objects are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Objects {
+    /// Documents.
+    #[default]
+    Yaml,
+    /// A `v1` List.
+    Json,
+}
+
+/// How the agent gets into pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "PascalCase")]
+pub(crate) enum Delivery {
+    /// By an init container.
+    #[default]
+    InitContainer,
+    /// As an image volume.
+    ImageVolume,
+}
+
+impl From<Delivery> for AgentDelivery {
+    fn from(delivery: Delivery) -> Self {
+        match delivery {
+            Delivery::InitContainer => Self::InitContainer,
+            Delivery::ImageVolume => Self::ImageVolume,
+        }
+    }
+}
