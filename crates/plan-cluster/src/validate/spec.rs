@@ -20,8 +20,8 @@ enum When {
 /// A check of the spec.
 struct Check {
     when: When,
-    /// What of the spec it is about.
-    #[cfg_attr(not(test), expect(dead_code, reason = "a test holds it against the CustomResourceDefinition"))]
+    /// What of the spec it is about: a test holds it against the CustomResourceDefinition.
+    #[cfg_attr(not(test), expect(dead_code))]
     field: &'static str,
     /// Why it is refused.
     refuses: fn(&Tenant<'_>) -> Option<State>,
