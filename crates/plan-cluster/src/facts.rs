@@ -1,4 +1,4 @@
-//! What is known of a tenant, judged once from one observation: for the plan, for what is asked before it, and for the status.
+//! What is known of a tenant, judged once from one observation: for the plan, and for what is asked inside of the tenant before it.
 
 use crate::planned::Input;
 use crate::release::{Release, decide_release};

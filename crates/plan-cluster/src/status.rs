@@ -1,7 +1,7 @@
 //! What the `Cluster` says of itself: one pure function, called when all went well and when it did not.
 
 use super::components::{self, Component, Workloads};
-use super::facts::Facts;
+use super::subject::Tenant;
 use super::{ClusterPlan, Input, Pending, adoptable, endpoint};
 use berth_api::cluster::{
     CertificatesStatus, ClusterStatus, ComponentStatus, NamespaceRef, PublishedEndpoint, PublishedKubeconfig,
@@ -82,7 +82,7 @@ pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>
 
 fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, cp_namespace: &str) -> Vec<Verdict> {
     use ConditionType as T;
-    let Facts { written: t, .. } = Facts::judge(input);
+    let t = Tenant::new(input);
     let plan = &planned.plan;
     let cluster = input.object;
     let deleting = cluster.metadata.deletion_timestamp.is_some();

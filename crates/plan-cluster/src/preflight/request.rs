@@ -34,7 +34,7 @@ pub fn look_request(input: Input<'_>) -> Option<LookRequest> {
     if cluster.metadata.deletion_timestamp.is_some() || !matches!(observed.api, ApiProbe::Answered { .. }) {
         return None;
     }
-    let Facts { written: t, .. } = Facts::judge(input);
+    let t = Tenant::new(input);
     let (runs, target) = next_minor(&t).filter(|_| !t.stands_still())?;
     let asks = cluster.spec.version.parse().is_ok_and(|asked: Version| asked.minor() == target);
     let begins = asks && (blocks(&t, runs.version, target) || !waits(input));
@@ -53,11 +53,11 @@ fn waits(input: Input<'_>) -> bool {
 
 /// Which API servers to ask how they answer: all, while the first new one of a release serves alone. None: nothing is judged by it now.
 pub fn answers_request(input: Input<'_>) -> Option<LookRequest> {
-    let Facts { written: t, rollout, .. } = Facts::judge(input);
+    let t = Tenant::new(input);
     if input.object.metadata.deletion_timestamp.is_some() || t.stands_still() {
         return None;
     }
-    let canary = rollout.canary?;
+    let canary = Facts::judge(input).rollout.canary?;
     canary.until(&t).map(|_| request(&t))
 }
 
