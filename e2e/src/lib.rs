@@ -42,7 +42,7 @@ pub use caller::Caller;
 pub use crowd::Crowd;
 pub use kube_client::{Kube, apps, berth, core};
 pub use kubectl::Kubectl;
-pub use operator::Options;
+pub use operator::{Options, PULL_SECRET, SYSTEM};
 pub use outside::Outside;
 pub use run::run;
 pub use tenant::Tenant;

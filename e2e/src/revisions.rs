@@ -15,6 +15,17 @@ pub fn outcome(tenant: &Tenant<'_>, revision: i64, outcome: &str) -> Result<()> 
     })
 }
 
+/// UIDs of all pods of the control plane, as soon as none of them is on its way out.
+pub fn pods_that_stay(tenant: &Tenant<'_>) -> Result<Vec<String>> {
+    until("no pod to be ending", || {
+        let ends = |pod: &&Value| !pod["metadata"]["deletionTimestamp"].is_null();
+        let ending = tenant.pods(None)?.iter().filter(ends).count();
+        ensure!(ending == 0, "{ending} end");
+        Ok(())
+    })?;
+    pods(tenant)
+}
+
 /// UIDs of all pods of the control plane.
 pub fn pods(tenant: &Tenant<'_>) -> Result<Vec<String>> {
     let uid = |pod: &Value| pod["metadata"]["uid"].as_str().map(str::to_owned);

@@ -25,15 +25,17 @@ pub const BY_INSTALL: [&str; 10] = [
 ];
 
 /// Values that stay as the chart has them, by how their paths begin, and why.
-pub const LEFT: [(&str, &str); 18] = [
+pub const LEFT: [(&str, &str); 21] = [
     ("agent.image.digest", "the image is loaded into the nodes by its tag"),
     ("agent.image.repository", "it is loaded by the chart's name"),
     ("backups.image.digest", "it is loaded by its tag"),
     ("backups.image.repository", "it is loaded by the chart's name"),
     ("etcdNamespaces", "they have to exist; a test that needs one sets it"),
+    ("imageLayout", "as imageRegistry"),
     ("imagePullPolicy", "the images are in no registry"),
     ("imagePullSecrets", "the images are in no registry"),
     ("imageRegistry", "upstream's images are loaded by upstream's names, which a mirror changes"),
+    ("meta.autoscaling", "no node comes, so what no node could hold is to be refused"),
     ("metrics.from", "tests read metrics from outside"),
     ("metrics.prometheusRule", "the kind is of prometheus-operator"),
     ("metrics.serviceMonitor", "the kind is of prometheus-operator"),
@@ -44,6 +46,7 @@ pub const LEFT: [(&str, &str); 18] = [
     ("operator.resources", "they are what the chart promises to be enough"),
     ("serviceAccount.name", "tests find in the audit log by it what the operator wrote"),
     ("teams", "their namespaces have to exist"),
+    ("tenants.proxy", "a test that needs a proxy starts one, and sets spec.proxy"),
 ];
 
 /// The addresses of a meta cluster, as the operator would find them: `helm --set-json` takes it.

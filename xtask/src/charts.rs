@@ -11,6 +11,7 @@ pub(crate) fn check() -> Result<()> {
     let values = [
         "etcdNamespaces={a,b}",
         "imagePullSecrets[0].name=x",
+        "tenants.pullSecrets={a,b}",
         "operator.env[0].name=A",
         "metrics.serviceMonitor=true",
         "metrics.prometheusRule=true",

@@ -6,12 +6,15 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
-use crate::recipes::{stale_names, stale_steps};
+use crate::recipes::{stale_names, stale_paths, stale_steps};
 use crate::root;
 use crate::shell::{Result, cache, cargo, run};
 
 /// The folder of the book. Its pages are also read without the files around them, so their links stay within it.
 const BOOK: &str = "docs";
+
+/// Pages of the book that name files and tests.
+const DESIGN: &str = "docs/design";
 
 /// Checks all pages.
 pub(crate) fn check() -> Result<()> {
@@ -21,7 +24,12 @@ pub(crate) fn check() -> Result<()> {
     let page = |path: &str| pages.get(Path::new(path)).map(String::as_str).unwrap_or_default();
     wrong.extend(stale_steps(page("CONTRIBUTING.md"), &|path| text(&root().join(path))));
     let code: String = ["crates", "xtask", "e2e", "bench"].iter().filter_map(|path| text(&root().join(path))).collect();
-    wrong.extend(stale_names(page("ARCHITECTURE.md"), &code).iter().map(|what| format!("ARCHITECTURE.md: {what}")));
+    for (path, text) in
+        pages.iter().filter(|(path, _)| *path == Path::new("ARCHITECTURE.md") || path.starts_with(DESIGN))
+    {
+        let stale = stale_names(text, &code).into_iter().chain(stale_paths(text, &|path| root().join(path).exists()));
+        wrong.extend(stale.map(|what| format!("{}: {what}", path.display())));
+    }
     if !wrong.is_empty() {
         bail!("the documentation has {} faults:\n  {}", wrong.len(), wrong.join("\n  "));
     }

@@ -75,9 +75,11 @@ fn kinds(place: Place) -> Vec<Value> {
         }
     }
     for rule in &mut rules {
-        if rule["resources"] == json!([Kind::RoleBinding.plural()]) {
-            // Server-side apply names what it creates, so even `create` can be limited to one name.
-            rule["resourceNames"] = json!([names::OPERATOR_ROLE_BINDING]);
+        // Server-side apply names what it creates, so even `create` can be limited to one name.
+        let one =
+            [(Kind::RoleBinding, names::OPERATOR_ROLE_BINDING), (Kind::ServiceAccount, names::DEFAULT_SERVICE_ACCOUNT)];
+        if let Some((_, name)) = one.iter().find(|(kind, _)| rule["resources"] == json!([kind.plural()])) {
+            rule["resourceNames"] = json!([name]);
         }
     }
     rules

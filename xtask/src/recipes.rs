@@ -1,9 +1,12 @@
-//! Recipes of CONTRIBUTING.md, and what ARCHITECTURE.md says of the code, against the tree: what they name is there.
+//! Recipes of CONTRIBUTING.md, and what ARCHITECTURE.md and the pages on design say of the code, against the tree: what they name is there.
 
 use std::path::Path;
 
 /// Headings of recipes begin so.
 const RECIPE: &str = "Add a";
+
+/// Folders whose files pages name.
+const SOURCES: &[&str] = &["bench", "charts", "crates", "docs", "e2e", "templates", "xtask"];
 
 /// Steps of recipes that name a path that is not there, or an identifier that does not occur in the path of its step. `text` reads a
 /// file, or all Rust files of a folder.
@@ -59,6 +62,13 @@ pub(crate) fn stale_names(page: &str, code: &str) -> Vec<String> {
     stale.map(|span| format!("{span} is not in the code")).collect()
 }
 
+/// Paths on a page that lead nowhere: what begins with a folder of the sources.
+pub(crate) fn stale_paths(page: &str, exists: &impl Fn(&Path) -> bool) -> Vec<String> {
+    let in_sources = |path: &&str| path.split_once('/').is_some_and(|(first, _)| SOURCES.contains(&first));
+    let paths = spans(page).filter(in_sources).filter(|path| !exists(Path::new(path)));
+    paths.map(|path| format!("there is no {path}")).collect()
+}
+
 /// What is between backticks.
 fn spans(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
@@ -109,6 +119,13 @@ mod tests {
             ]
             .map(|what| format!("recipe \"Add a thing\": {what}"))
         );
+    }
+
+    #[test]
+    fn paths_on_a_page_lead_somewhere() {
+        let page = "`crates/a/src/b.rs`, `crates/gone.rs`, `berth.dev/adopt`, `make gen`, [`e2e/x`](y)";
+        let exists = |path: &Path| path == Path::new("crates/a/src/b.rs");
+        assert_eq!(stale_paths(page, &exists), ["there is no crates/gone.rs", "there is no e2e/x"]);
     }
 
     #[test]

@@ -108,12 +108,12 @@ spec:
 
 {{- /* The operator's configuration file, see crates/plan/src/settings/config.rs. */}}
 {{- define "berth.config" -}}
-{{ dict "meta" .Values.meta "isolation" .Values.isolation "writers" .Values.writers "vpc" .Values.vpc "admissionPolicies" (dict "enabled" .Values.admissionPolicies.enabled) "backups" (omit .Values.backups "image") "recovery" .Values.recovery "rollouts" .Values.rollouts | toJson }}
+{{ dict "meta" .Values.meta "isolation" .Values.isolation "writers" .Values.writers "vpc" .Values.vpc "admissionPolicies" (dict "enabled" .Values.admissionPolicies.enabled) "admission" .Values.admission "backups" (omit .Values.backups "image") "recovery" .Values.recovery "rollouts" .Values.rollouts "tenants" .Values.tenants "imageLayout" .Values.imageLayout "helpers" .Values.helpers | toJson }}
 {{- end }}
 
 {{/* The operator looks at a Secret with a team's own store for backups, and changes nothing. */}}
 {{- define "berth.readsStore" -}}
-request.operation == 'UPDATE' && has(request.dryRun) && request.dryRun && oldObject.type == 'berth.dev/object-store'
+request.operation == 'UPDATE' && has(request.dryRun) && request.dryRun && oldObject.type in ['berth.dev/object-store', 'berth.dev/audit-webhook']
 {{- end }}
 
 {{- /* CEL: text `of` is as a pattern of `writers`: a * at the end stands for any suffix (crates/plan-cluster/src/validate/writers.rs). Given both. */}}

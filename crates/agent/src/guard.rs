@@ -6,7 +6,7 @@
 //! belongs to this member of this cluster. Data of an ID that was removed, or of an epoch that a restore has ended, never runs again: it is
 //! set aside where the member joins anew.
 
-use berth_contract::{Bootstrap, BootstrapState, Hold, HoldReason, Marker, MemberRecord, MemberStage};
+use berth_contract::{Bootstrap, BootstrapState, FoundData, Hold, HoldReason, Marker, MemberRecord, MemberStage};
 
 /// What was found in place of a marker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,12 +64,14 @@ pub(crate) fn decide(bootstrap: &Bootstrap, member: &str, found: &Found, data: D
             "the volume of etcd member {member} is empty, but its cluster has had a quorum in epoch {epoch}; \
              etcd is not started, since the member would have forgotten what it acknowledged"
         ),
+        found: None,
     };
-    let foreign = |found: String| Hold {
+    let foreign = |what: String, found: Option<FoundData>| Hold {
         reason: HoldReason::ForeignData,
         why: format!(
-            "the volume of etcd member {member} (epoch {epoch}) holds {found}; etcd is not started and nothing is touched"
+            "the volume of etcd member {member} (epoch {epoch}) holds {what}; etcd is not started and nothing is touched"
         ),
+        found,
     };
     let joined = bootstrap.state == BootstrapState::Established || bootstrap.joined.iter().any(|name| name == member);
     let record = bootstrap.member(member);
@@ -80,16 +82,15 @@ pub(crate) fn decide(bootstrap: &Bootstrap, member: &str, found: &Found, data: D
         bootstrap.restored && joins && marker.epoch < epoch && marker.is_of_the_same_member(&at_its_epoch)
     };
     let hold = match found {
-        Found::Garbage => foreign("a marker that cannot be read".to_owned()),
+        Found::Garbage => foreign("a marker that cannot be read".to_owned(), None),
         // Cut off: kubelet keeps the last 4 KiB of a termination message, and the reason is at its beginning.
         Found::Marker(marker) if !marker.is_of_the_same_member(&expected) && !is_superseded(marker) => {
-            foreign(format!(
-                "the data of member {:.63} of cluster {:.63} in epoch {}",
-                marker.member, marker.cluster_uid, marker.epoch
-            ))
+            let [member, cluster_uid] = [&marker.member, &marker.cluster_uid].map(|name| format!("{name:.63}"));
+            let what = format!("the data of member {member} of cluster {cluster_uid} in epoch {}", marker.epoch);
+            foreign(what, Some(FoundData::Of(Marker { cluster_uid, epoch: marker.epoch, member, id: None })))
         }
         Found::Nothing if data != Data::Empty => {
-            foreign("data without Berth's marker, so it is unknown whose it is".to_owned())
+            foreign("data without Berth's marker, so it is unknown whose it is".to_owned(), None)
         }
         _ if let Some(record) = record.filter(|_| joins) => {
             return Decision::Join(join(bootstrap, record, found, data));
@@ -97,8 +98,10 @@ pub(crate) fn decide(bootstrap: &Bootstrap, member: &str, found: &Found, data: D
         Found::Marker(Marker { id, .. })
             if data == Data::Present && record.is_some_and(|r| is_of_another(r, id.as_deref())) =>
         {
+            let id = id.as_ref().map(|id| format!("{id:.63}"));
+            let found = id.as_deref().and_then(FoundData::of_id);
             let id = id.as_deref().unwrap_or("that it was formed with");
-            foreign(format!("the data of the ID {id:.63}, which is not this member's any more"))
+            foreign(format!("the data of the ID {id}, which is not this member's any more"), found)
         }
         Found::Marker(_) if data == Data::Present => return Decision::Start,
         // From here on the member is ours, or new, and there is nothing that etcd could go on with.
@@ -129,7 +132,6 @@ fn join(bootstrap: &Bootstrap, record: &MemberRecord, found: &Found, data: Data)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use berth_contract::FoundData;
 
     fn marker(cluster_uid: &str, epoch: i64, member: &str) -> Marker {
         Marker { cluster_uid: cluster_uid.to_owned(), epoch, member: member.to_owned(), id: None }
@@ -208,7 +210,7 @@ mod tests {
             ..Bootstrap::default()
         };
         let said = |found: Marker| match decide(&told, "e-1", &Found::Marker(found), Data::Present) {
-            Decision::Hold(hold) => hold.found(),
+            Decision::Hold(hold) => Hold::of(42, &hold.message()).and_then(|hold| hold.found),
             decision => panic!("{decision:?}"),
         };
         let newer = marker("u", 3, "e-1");

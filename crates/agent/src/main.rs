@@ -114,7 +114,7 @@ fn guard(args: &GuardArgs) -> anyhow::Result<ExitCode> {
         }
         guard::Decision::Hold(hold) => {
             eprintln!("{hold}");
-            if let Err(error) = std::fs::write(&args.termination_log, hold.to_string()) {
+            if let Err(error) = std::fs::write(&args.termination_log, hold.message()) {
                 eprintln!("berth-agent: {}: {error}", args.termination_log.display());
             }
             return Ok(ExitCode::from(HELD));

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use serde_with::skip_serializing_none;
 use std::collections::BTreeMap;
 
 /// Kubernetes' resource requests and limits, as in a container; [`resources_schema`] takes what a control plane can have of it.
@@ -65,6 +66,7 @@ pub struct Arg {
 }
 
 /// Where the pods of a component may run. The platform team decides what is allowed (chart values `writers`).
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Placement {
@@ -83,7 +85,6 @@ pub struct Placement {
     ])))]
     pub topology_spread: Vec<TopologySpread>,
     /// PriorityClass of the pods. Default: the meta cluster's default class. A change rolls the pods.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
     pub priority_class_name: Option<String>,
     /// How strictly replicas avoid sharing a node. Default Preferred.
@@ -99,20 +100,39 @@ impl Placement {
 }
 
 /// Where images come from. The platform team decides what is allowed (chart values `writers`).
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = json!([{
+    "rule": "!has(self.layout) || self.layout == 'Flat' || has(self.registry)",
+    "message": "images: layout says where registry has its images: set registry, or remove layout"
+}])))]
 pub struct Images {
     /// Registry, with a path if there is one, such as `mirror.example.com/k8s`. It holds upstream's images under upstream's names and
     /// tags, and Berth's agent under the last part of its name. What is root in a pod (`spec.vpc`), and Jobs of backups and restores, come from
     /// the operator's configuration all the same. Default: the operator's configuration. A change rolls the pods.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(min = 1, max = 200),
         regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$")
     )]
     pub registry: Option<String>,
-    /// Secrets of type `kubernetes.io/dockerconfigjson` for pulling, by name, in the namespace that the pods run in. Berth neither
-    /// creates nor copies them. Default: none. A change rolls the pods.
+    /// Where `registry` has upstream's images. Flat: each under the last part of its name. Upstream: each under its whole path in upstream's
+    /// registry, as a cache has them that pulls through, such as `coredns/coredns`. The agent is under the last part of its name in both. It
+    /// needs `registry`. Default Flat.
+    #[serde(default, skip_serializing_if = "Layout::is_flat")]
+    pub layout: Layout,
+    /// Single images from elsewhere, by the name of their component: `kube-apiserver`, `kube-controller-manager`, `kube-scheduler`, `etcd`,
+    /// `coredns` or `kube-proxy`, such as `coredns: mirror.example.com/k8s/coredns`. Without a tag Berth adds that of the version, and it holds for
+    /// each version. A tag has to be of the version that runs, such as `v1.36.3-acme.1` of 1.36.3, and is changed with it; a digest needs such
+    /// a tag. Berth's agent, what is root in a pod and Jobs of backups and restores come from the platform all the same. Default: none. A change
+    /// rolls the pods.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "overrides_schema")]
+    pub overrides: BTreeMap<String, String>,
+    /// Secrets of type `kubernetes.io/dockerconfigjson` for pulling, by name, in the namespace that the pods run in. In that of a control plane
+    /// Berth keeps copies of those that the chart value `tenants.pullSecrets` names; others somebody has to create there. `Degraded` names one
+    /// that is missing. This list takes the place of the chart's, so name those here, too, that are still needed. Default: those of the chart,
+    /// and for a stand-alone `EtcdCluster` none. A change rolls the pods.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 8),
@@ -129,7 +149,45 @@ impl Images {
     }
 }
 
+/// Where a registry has upstream's images.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Layout {
+    /// Each under the last part of its name.
+    #[default]
+    Flat,
+    /// Each under its whole path in upstream's registry, as a cache has them that pulls through.
+    Upstream,
+}
+
+impl Layout {
+    /// Whether it is the default.
+    pub fn is_flat(&self) -> bool {
+        *self == Self::Flat
+    }
+}
+
+/// Components whose image a spec may name.
+pub const OVERRIDABLE: [&str; 6] =
+    ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd", "coredns", "kube-proxy"];
+
+/// A registry and a name in it, with a tag or without, and a digest only beside a tag.
+fn overrides_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let names = OVERRIDABLE.map(|name| format!("'{name}'")).join(", ");
+    schemars::json_schema!({
+        "type": "object", "maxProperties": OVERRIDABLE.len(),
+        "additionalProperties": {
+            "type": "string", "minLength": 1, "maxLength": 400,
+            "pattern": r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)+(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}(@sha256:[a-f0-9]{64})?)?$",
+        },
+        "x-kubernetes-validations": [{
+            "rule": format!("self.all(name, name in [{names}])"),
+            "message": format!("overrides: by name of a component: {}. The agent and images of Jobs are the platform's", OVERRIDABLE.join(", ")),
+        }],
+    })
+}
+
 /// A taint that pods accept, as a pod spells it.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = json!([
@@ -153,10 +211,8 @@ pub struct Toleration {
     #[schemars(length(max = 63), regex(pattern = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"))]
     pub value: Option<String>,
     /// Which effect of the taint is accepted. Default: all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<TaintEffect>,
     /// Seconds that a running pod stays once the taint is there, with effect NoExecute. Default: for ever.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toleration_seconds: Option<i64>,
 }
 
@@ -240,7 +296,7 @@ pub struct SecretRef {
 }
 
 /// How Berth's agent gets into the pods of a tenant.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum AgentDelivery {
     /// An init container copies it onto a volume of the pod. Works on every node.
     #[default]

@@ -82,8 +82,16 @@ string_enum! {
         PKIReady,
         /// The tenant's etcd is `Available`.
         EtcdAvailable,
-        /// kube-apiserver, kube-controller-manager and kube-scheduler each have a ready pod.
+        /// kube-apiserver, kube-controller-manager and kube-scheduler each have a ready pod, and of the latter two one leads: it renews its Lease
+        /// in the tenant, which is a write through admission of Leases into etcd. That its controllers do their work well is not shown by it.
         ControlPlaneAvailable,
+        /// The tenant's Service `kubernetes` leads to an address that its nodes reach, as far as the spec and the meta cluster tell: nobody dials
+        /// it from a node. It is part of `Ready` once the tenant has a node, or is to have some: with `spec.vpc` or `spec.network.nodeCIDRs`.
+        PodsReachAPI,
+        /// Every pod of CoreDNS and kube-proxy that is to run on the tenant's nodes serves, and is made from what Berth wrote last; the message
+        /// has how many of how many, and why not. It is part of `Ready` where none of an add-on serves for five minutes though a node is ready. Published only
+        /// where Berth keeps an add-on in the tenant; it may be a quarter of an hour late.
+        AddonsReady,
         /// Every API server has its address in the tenant's VPC. Published only with `spec.vpc`.
         VPCReady,
         /// Every member is ready.
@@ -120,6 +128,8 @@ impl ConditionType {
         Self::PKIReady,
         Self::EtcdAvailable,
         Self::ControlPlaneAvailable,
+        Self::PodsReachAPI,
+        Self::AddonsReady,
         Self::VPCReady,
         Self::BackupReady,
         Self::UpgradeReady,
@@ -147,8 +157,15 @@ impl ConditionType {
     /// Published only while they are `True`.
     pub const TRUE_OR_ABSENT: &[Self] = &[Self::Reconciling, Self::Stalled];
     /// Published only where there is something to judge.
-    pub const OPTIONAL: &[Self] =
-        &[Self::VPCReady, Self::BackupReady, Self::Verified, Self::Damaged, Self::UpgradeReady, Self::UpdateAvailable];
+    pub const OPTIONAL: &[Self] = &[
+        Self::AddonsReady,
+        Self::VPCReady,
+        Self::BackupReady,
+        Self::Verified,
+        Self::Damaged,
+        Self::UpgradeReady,
+        Self::UpdateAvailable,
+    ];
 }
 
 reasons! {
@@ -158,7 +175,7 @@ reasons! {
         NotYetObserved => "Nothing. If it stays: `kubectl -n berth-system get pods` shows whether the operator runs.",
         /// Everything is as the spec asks for.
         AsExpected => "Nothing.",
-        /// It waits for something that comes by itself; the message says for what.
+        /// It waits for something that comes by itself; the message names it.
         Waiting => "Nothing, unless the message names a step or `spec.paused` is true. If it lasts: check the finalizers of what is being deleted, DNS for `endpoint.host`, and the load balancer controller.",
         /// A rollout is in progress.
         RollingOut => "Nothing, unless `Degraded` is `True` or `spec.paused` is true.",
@@ -166,12 +183,25 @@ reasons! {
         Settled => "Nothing.",
         /// Pods are missing or not ready.
         PodsNotReady => "Nothing at first. If it stays: describe the pod that the message names, and read its log.",
+        /// Not all pods of CoreDNS or kube-proxy serve on the tenant's nodes, or a change of theirs does not come up: it has stopped at the first pod.
+        AddonsNotReady => "What the message names: they run on the tenant's nodes, where the tenant's kubeconfig shows them. A change that does not come up: set the field back.",
+        /// Pods of kube-controller-manager or kube-scheduler are ready, and none of them leads: nobody renews the Lease in the tenant, so no
+        /// controller works, or no pod is scheduled.
+        NotLeading => "If the message names a webhook: narrow its rules or delete it, with the command in the message. Otherwise read the log that the message names.",
+        /// A webhook of the tenant's own keeps leases, nodes, pods, tokens or what Berth writes in the tenant from being written: it hangs,
+        /// fails or refuses. The message names it, its rule, since when, and the command that removes it.
+        WebhookInTheWay => "Narrow the webhook's rules, or delete it with the command in the message: webhooks are asked about no change of webhooks. A release that meets it waits, and goes on by itself.",
         /// An image cannot be pulled.
         ImageUnavailable => "Check `spec.version`, `spec.images`, the chart's values `imageRegistry` and `agent.image`, and access to the registry. After a fix in the chart's values run `helm upgrade`: pods that never started use it at once, running ones with the next `spec.version`.",
+        /// A Secret that images are to be pulled with is missing, of the wrong type, or somebody else's; the message names it. What runs stays.
+        PullSecretUnavailable => "Do what the message says. Pods that wait for an image then go on by themselves.",
+        /// The Secret of `spec.apiServer.audit.webhook` is missing, of another type, or has no kubeconfig that Berth takes; the message says which.
+        /// API servers that have a copy go on with it; where there is none, what runs stays as it is.
+        AuditWebhookUnavailable => "Do what the message says. Berth looks at the Secret every five minutes.",
         /// A container keeps failing, or cannot be created.
         ContainerFailing => "Read the container's log. After a change of `extraArgs` or `authentication`: revert it.",
         /// No node fits a pod.
-        Unschedulable => "The message is the scheduler's: add capacity, a volume or a toleration.",
+        Unschedulable => "The message is the scheduler's, or says what no node has: add capacity, a volume or a toleration, or ask for less.",
         /// The spec is not valid, or this operator version cannot read the object.
         InvalidSpec => "",
         /// The spec asks for something (an annotation, a class, a node, a registry) that the platform team does not allow writers of a
@@ -183,7 +213,7 @@ reasons! {
         MinorChangeUnsupported => "Set a patch version of the next minor version first. What runs stays as it is.",
         /// The spec asks for an older minor version than one that the tenant has served: etcd may hold what the older one cannot read.
         DowngradeUnsafe => "Set a patch version of the minor version that runs. What runs stays as it is.",
-        /// Something stands in the way of the next minor version, which is asked for, or could be (`UpgradeReady`); the message lists it. Nothing was changed.
+        /// Checks for the next minor version fail, whether it is asked for or not (`UpgradeReady`); the message lists them. Nothing was changed.
         UpgradeBlocked => "Do what the message says; Berth then begins by itself. Or set `spec.version` back. `spec.upgrade.skipChecks` takes a check out that does not matter; each finding begins with the name of its check.",
         /// The operator has other templates for the version that runs than the tenant is rendered with.
         OtherTemplates => "Nothing. To take them up at once, set `spec.upgrade.templates` to `Newest`.",
@@ -193,12 +223,11 @@ reasons! {
         WaitingForTurn => "Nothing. It begins by itself. `kubectl berth rollouts` shows the fleet.",
         /// A change of what runs is asked for, and begins in the next window (`spec.upgrade.window`). The tenant is `Ready`.
         WaitingForWindow => "Nothing. To begin at once: `kubectl berth upgrade --now`, or the annotation `berth.dev/roll` with the `metadata.generation`.",
-        /// Too many tenants came back from the version that is asked for, so nobody else starts towards it; the message has their names. The
-        /// tenant is `Ready`.
+        /// The version that is asked for failed for too many tenants, which the message names, so no other one changes to it. The tenant is `Ready`.
         FleetStopped => "Find out what is wrong with the version. Set back those that failed, or correct them; or raise `rollouts.maxFailed` in the values of Berth's chart.",
-        /// A new release did not come up, and Berth runs the last one that succeeded again. The spec is left alone.
+        /// A new release failed, and Berth rolled back to the last one that succeeded. The spec is left alone.
         RolledBack => "Correct what the message names in the spec; or set the release that runs, with `kubectl berth rollback`; or ask for it once more with the annotation `berth.dev/roll`.",
-        /// A new release did not come up, and Berth does not go back; the message says why. What runs stays.
+        /// A new release failed, and Berth does not roll back; the message says why. What runs stays.
         Held => "Correct what the message names. If a pod comes up after all, it goes on by itself.",
         /// The pinned templates do not use a field that is set; the message names it. Everything else is applied.
         NotInTemplates => "Set `spec.version` to another patch version of its minor version, or `spec.upgrade.templates` to `Newest`, which brings newer templates; or remove the field. For etcd that is the version of etcd.",
@@ -206,7 +235,7 @@ reasons! {
         /// volumes grow.
         EtcdChangeUnsupported => "Set it back to what the message says. What runs stays as it is.",
         /// A workload, a pod or a Service has something that Berth did not set, and that Berth leaves; the message says what, who added it and
-        /// why it stays. Nothing waits for it.
+        /// why it stays, or what admission made of a field that the chart's `admission.mayChange` leaves to it. Nothing waits for it.
         ForeignFields => "",
         /// The NetworkPolicies of the control plane keep API servers from nodes of the tenant, so `kubectl logs`, `exec` and `port-forward`
         /// fail there, and webhooks and aggregated APIs on them. Nothing waits for it.
@@ -218,7 +247,7 @@ reasons! {
         /// The recorded control-plane namespace is gone, is being deleted, or was replaced.
         ControlPlaneLost => "While it is being deleted: save keys and data at once, with the commands in the message. Then restore it from a backup and set the annotation as the message says; or delete the `Cluster`.",
         /// A CA, the service-account key or the encryption key is gone while something depends on it. Berth does not touch the pods.
-        CertificateAuthorityLost => "Restore the Secret from a backup. Berth creates no new one, because nothing that trusts the old one would accept it.",
+        CertificateAuthorityLost => "Restore the Secret from a backup. Berth creates no new one: whatever trusts the old one would refuse it.",
         /// Such a Secret cannot be parsed, its key does not match its certificate, or the CA is not valid now.
         CertificateAuthorityInvalid => "Restore the Secret from a backup. For an expired CA: check the clocks, then create a new `Cluster`.",
         /// Less than a quarter of a CA's lifetime is left.
@@ -241,29 +270,37 @@ reasons! {
         EtcdAlarm => "",
         /// The tenant's API does not answer at its endpoint.
         APINotReachable => "With `endpoint.host`: the operator, too, must resolve and reach that name. Otherwise read the log of kube-apiserver.",
+        /// The API is reached under a name, and no IP address of it is known to which the tenant's Service `kubernetes` could lead: pods on
+        /// nodes outside the meta cluster do not reach the API.
+        NoIPAddress => "Set `spec.endpoint.advertiseAddress` to the IP address at which nodes reach the API.",
+        /// The API has no address of the family of the first network in `spec.network.serviceCIDRs`, so no pod reaches it at Service
+        /// `kubernetes`.
+        OtherAddressFamily => "Set `spec.endpoint.advertiseAddress` to an address of that family at which nodes reach the API. If there is none, create a new `Cluster` whose `spec.network.serviceCIDRs` begin with a network of the other family.",
+        /// `spec.network.podCIDRs` have room for one node: the next one gets no addresses for its pods.
+        RoomForOneNode => "Nothing for a tenant with one node, or with a network plugin that has addresses of its own. Otherwise create a new `Cluster` with larger networks.",
         /// The meta cluster refused a call because a right is missing.
         PermissionDenied => "Restore the chart's rights: `helm upgrade` with the same values. For a stand-alone `EtcdCluster`: add its namespace to the chart's value `etcdNamespaces`.",
         /// The meta cluster, a webhook or a policy refused an object or a pod.
-        Rejected => "The message quotes the refusal: a quota, a policy, a wrong value. Exempt control-plane namespaces from webhooks and policies that change objects.",
+        Rejected => "The message quotes the refusal: a quota, a policy, a wrong value. Exempt control-plane namespaces from webhooks and policies that change objects, or leave the field to them by the chart's value `admission.mayChange`, if the message has that line.",
         /// The store of a backup cannot be used: it is not configured, has no credentials, refuses, or does not answer.
         StoreUnavailable => "Set up the store as in docs/backup.md. Then create another `EtcdBackup`, if this one has `Failed`.",
         /// A backup could not be taken; the message says why.
         BackupFailed => "Correct what the message names, and create another `EtcdBackup`.",
         /// A backup was taken, and what the store gave back, or an etcd that was started with it, is not the same.
         BackupNotProven => "Do not rely on it. Create another `EtcdBackup`; if that fails, too, suspect the store.",
-        /// A backup was proven, and a restore, or the Job of a newer one, has found since that the store gives back another snapshot, or one that etcd's own program
-        /// refuses as corrupt. Nothing is restored from it by itself, and nothing deleted for it.
+        /// A restore, or the Job of a newer backup, found a proven one damaged: the store gives back another snapshot, or one that etcd's own
+        /// program refuses as corrupt. Nothing is restored from it by itself, and nothing deleted for it.
         BackupDamaged => "Restore another backup: `kubectl berth etcd status` names the newest proven one. Look for what damaged the snapshot in the store, and create another `EtcdBackup`. Delete the damaged one when nobody needs it for that.",
         /// The backup that a schedule asks for is not proven two hours after its time.
         BackupOverdue => "Describe the `EtcdBackupSchedule` that the message names, and its newest `EtcdBackup`.",
         /// etcd is being restored from a backup; the message says what that waits for. The API does not answer meanwhile.
         Restoring => "Nothing at first. If it stays: do what the message says. Until etcd's epoch has changed, deleting the `EtcdRestore` turns it back.",
-        /// A restore would overwrite what an etcd holds that answers.
+        /// A restore would overwrite the data of an etcd that answers.
         ConfirmationRequired => "",
         /// A backup could not be restored; the message says why. If etcd was stopped for it, it stays so.
         RestoreFailed => "Correct what the message names, and create another `EtcdRestore`.",
         /// More etcds lost their quorum for good within an hour than Berth restores by itself (chart value `recovery.maxPerHour`).
-        RecoveryHeld => "Look for what ails the platform, such as its storage. It goes on by itself when its turn comes; an `EtcdRestore` that you create is not held.",
+        RecoveryHeld => "Check the platform, such as its storage. It is restored in its turn; an `EtcdRestore` that you create is not held.",
         /// `spec.paused` is true: Berth changes, repairs and renews nothing.
         Paused => "Set it to false to continue. Deletion continues in any case.",
         /// The object is being deleted; the message says what that waits for.
@@ -350,6 +387,15 @@ pub fn find(conditions: &[Condition], type_: ConditionType) -> Option<&Condition
 /// True if the condition is published as `True`.
 pub fn is_true(conditions: &[Condition], type_: ConditionType) -> bool {
     find(conditions, type_).is_some_and(|c| c.status == "True")
+}
+
+/// What a `Cluster` is not `Ready` for while nothing is left to do for the operator: what runs is what was asked for.
+const SETTLED: [Reason; 4] =
+    [Reason::NotInTemplates, Reason::NoIPAddress, Reason::OtherAddressFamily, Reason::AddonsNotReady];
+
+/// True if a `Cluster` whose `Ready` that is needs nothing of the operator. It may be `False` for what only a change of the spec mends.
+pub fn is_settled(ready: &Condition) -> bool {
+    ready.status == "True" || SETTLED.iter().any(|reason| ready.reason == reason.as_str())
 }
 
 #[cfg(test)]

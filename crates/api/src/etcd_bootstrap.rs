@@ -2,16 +2,20 @@
 
 use crate::common::AgentDelivery;
 use crate::conditions::Reason;
+use crate::helpers::Amounts;
 use crate::version::Version;
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 pub use berth_contract::*;
 
 /// What the members run with, also when the spec asks for something else by now. The operator keeps it, as JSON, in an annotation
 /// of the StatefulSet and of the bootstrap ConfigMap.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
     /// What the guard is told.
@@ -27,23 +31,22 @@ pub struct Record {
     pub agent_image: String,
     /// How the agent gets into the pods.
     pub agent_delivery: AgentDelivery,
+    /// The chart's `helpers.resources`. None: it was not set.
+    pub helper_resources: Option<Amounts>,
     /// Members that the cluster was formed of. Their names are in all pods, so that peers reach them by name; those that came later are
     /// reached at their addresses. None: as many as there are.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub founders: Option<i32>,
     /// The change of members, or of the version, that is under way.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<Operation>,
     /// What members get while the version changes. Until all have it, the fields above say what they had before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Release>,
     /// The version that did not come up last. It is not tried again until the spec has asked for another one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<FailedVersion>,
 }
 
 /// A version of etcd, with what its members are made from.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Release {
     /// etcd's version.
@@ -54,10 +57,13 @@ pub struct Release {
     pub agent_image: String,
     /// How the agent gets into the pods.
     pub agent_delivery: AgentDelivery,
+    /// The chart's `helpers.resources`. None: it was not set.
+    #[serde(default)]
+    pub helper_resources: Option<Amounts>,
 }
 
 /// A version that did not come up.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FailedVersion {
     /// etcd's version.
@@ -133,24 +139,11 @@ pub enum Phase {
     Other,
 }
 
-impl Operation {
-    /// Whether nothing may use etcd meanwhile.
-    pub fn stops_clients(&self) -> bool {
-        self.kind == OperationKind::Restore
-            && matches!(self.phase, Phase::WaitingForClients | Phase::Stop | Phase::Restore | Phase::Start)
-    }
-
-    /// Whether no member may run.
-    pub fn stops_members(&self) -> bool {
-        self.kind == OperationKind::Restore && matches!(self.phase, Phase::Stop | Phase::Restore)
-    }
-}
-
 impl Record {
     /// What members have, or had before the change of the version that is under way.
     pub fn release(&self) -> Release {
-        let Self { version, templates, agent_image, agent_delivery, .. } = self.clone();
-        Release { version, templates, agent_image, agent_delivery }
+        let Self { version, templates, agent_image, agent_delivery, helper_resources, .. } = self.clone();
+        Release { version, templates, agent_image, agent_delivery, helper_resources }
     }
 
     /// What the StatefulSet is made from: while members get another version, that one.
@@ -158,6 +151,43 @@ impl Record {
         let rolls = |o: &Operation| o.kind == OperationKind::Upgrade && o.phase == Phase::Roll;
         let next = self.next.as_ref().filter(|_| self.operation.as_ref().is_some_and(rolls));
         next.cloned().unwrap_or_else(|| self.release())
+    }
+
+    /// What is under way, if it is of that kind.
+    pub fn under_way(&self, kind: OperationKind) -> Option<&Operation> {
+        self.operation.as_ref().filter(|operation| operation.kind == kind)
+    }
+
+    /// The next one, to be changed and written: each write has a serial of its own.
+    #[must_use]
+    pub fn revise(&self) -> Self {
+        let mut next = self.clone();
+        next.bootstrap.serial += 1;
+        next.founders.get_or_insert(self.replicas);
+        next
+    }
+
+    /// With an operation that begins, or into which the one that is under way turns.
+    #[must_use]
+    pub fn begin(self, kind: OperationKind, target: &str, phase: Phase, now: Timestamp) -> Self {
+        let id = self.operation.as_ref().map_or(self.bootstrap.serial, |operation| operation.id);
+        let operation = Operation { id, kind, target: target.to_owned(), phase, since: Time(now) };
+        Self { operation: Some(operation), ..self }
+    }
+
+    /// At that step of what is under way.
+    #[must_use]
+    pub fn advance(mut self, phase: Phase, now: Timestamp) -> Self {
+        if let Some(operation) = &mut self.operation {
+            (operation.phase, operation.since) = (phase, Time(now));
+        }
+        self
+    }
+
+    /// With nothing under way.
+    #[must_use]
+    pub fn end(self) -> Self {
+        Self { operation: None, ..self }
     }
 
     /// As the annotation has it.

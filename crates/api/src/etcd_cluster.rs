@@ -4,15 +4,19 @@ use crate::cluster::DataPolicy;
 use crate::common::{AgentDelivery, Images, Placement, Resources, SecretRef, conditions_schema, resources_schema};
 use crate::etcd_bootstrap::Operation;
 use crate::etcd_recovery::{Recovery, RecoveryStatus};
+use crate::etcd_tuning::{interval_schema, timing_rule};
 use crate::etcd_upkeep::{HashCheck, Upkeep};
+use crate::helpers::{Amounts, Helpers};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
+use serde_with::skip_serializing_none;
 
 /// An etcd cluster: members with volumes, its own peer CA and client CA, and a client certificate for each entry of `clients`.
+#[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "berth.dev",
@@ -24,13 +28,7 @@ use serde_json::json;
     derive = "Default",
     shortname = "etcdc",
     category = "berth",
-    crates(
-        kube_core = "kube_core",
-        k8s_openapi = "k8s_openapi",
-        schemars = "schemars",
-        serde = "serde",
-        serde_json = "serde_json"
-    ),
+    crates(kube_core = "::kube_core"),
     printcolumn(name = "Version", type_ = "string", json_path = ".status.version"),
     printcolumn(name = "Members", type_ = "string", json_path = ".status.readyMembers"),
     printcolumn(name = "Available", type_ = "string", json_path = ".status.conditions[?(@.type=='Available')].status"),
@@ -44,6 +42,7 @@ use serde_json::json;
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = [timing_rule()]))]
 pub struct EtcdClusterSpec {
     /// etcd version, such as `3.6.16`. A newer patch version, or the next minor version, is given to one member after the other, followers
     /// first, while a quorum serves. If a member does not come up with it, those that have it go back. An older version than the one that
@@ -59,21 +58,39 @@ pub struct EtcdClusterSpec {
     #[serde(default)]
     pub storage: Storage,
     /// Resources of the etcd container. Default: requests of 50m CPU and 64Mi memory, and a memory
-    /// limit of the quota of the database and 2Gi more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// limit of the quota of the database and 2Gi more. If no node takes a member with other resources, or another placement, for 30 seconds
+    /// (of several members 5 minutes), what ran before runs again.
+    #[serde(default)]
     #[schemars(schema_with = "resources_schema")]
     pub resources: Option<Resources>,
     /// Where the pods may run. Default: anywhere, replicas preferably on different nodes.
     #[serde(default, skip_serializing_if = "Placement::is_default")]
     pub placement: Placement,
+    /// What Berth runs beside etcd, in the members' pods and in Jobs.
+    #[serde(default, skip_serializing_if = "Helpers::is_default")]
+    pub helpers: Helpers,
     /// Where images come from.
     #[serde(default, skip_serializing_if = "Images::is_default")]
     pub images: Images,
     /// Largest size of the database, in bytes. Default 2 GiB; etcd's maintainers suggest 8 GiB at most. A full
     /// database raises the alarm NOSPACE and refuses writes. The volume should be three times as large.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 16_777_216, max = 8_589_934_592_i64))]
     pub quota_backend_bytes: Option<i64>,
+    /// How often etcd's leader says that it is there: an interval such as `250ms`. Members far from each other need about the time of a round
+    /// trip between them. Default `100ms`. A change restarts one member at a time, and all get the same.
+    #[serde(default)]
+    #[schemars(schema_with = "interval_schema")]
+    pub heartbeat_interval: Option<String>,
+    /// How long a member hears nothing of the leader until it asks for an election: at least five times `heartbeatInterval`, and at most `50s`;
+    /// etcd's maintainers suggest ten round trips. While there is no leader, nothing is written. Default `1s`. A change restarts one member at a
+    /// time.
+    #[serde(default)]
+    #[schemars(schema_with = "interval_schema")]
+    pub election_timeout: Option<String>,
+    /// After how many writes a member writes a snapshot and forgets the entries before it: 1000 to 1000000. More take memory, and let a member
+    /// that was away for longer catch up without the whole database. Default 10000. A change restarts one member at a time.
+    #[schemars(range(min = 1_000, max = 1_000_000))]
+    pub snapshot_count: Option<i64>,
     /// Clients of this etcd: Berth issues a client certificate for each, in the Secret that `status.clients` names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
@@ -87,7 +104,6 @@ pub struct EtcdClusterSpec {
     pub paused: bool,
     /// Says that nothing uses this etcd any more, so that it can be restored: the `id` of the `status.operation` that waits for it. A
     /// `Cluster` sets it for its etcd; for a stand-alone one you do. Default: none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub clients_stopped: Option<i64>,
     /// What happens when a majority of the members has lost its data for good. Manual: nothing, and a condition says the command that
@@ -97,7 +113,6 @@ pub struct EtcdClusterSpec {
     pub recovery: Recovery,
     /// How long data is kept that a member does not use any more, such as what was there before a restore: `0s` to `8760h`, such as `48h`. It
     /// stays on the member's volume, beside the data, and is deleted when the member starts after that time. Default `168h`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(max = 16),
         regex(pattern = r"^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$"),
@@ -117,8 +132,12 @@ impl Default for EtcdClusterSpec {
             storage: Storage::default(),
             resources: None,
             placement: Placement::default(),
+            helpers: Helpers::default(),
             images: Images::default(),
             quota_backend_bytes: None,
+            heartbeat_interval: None,
+            election_timeout: None,
+            snapshot_count: None,
             clients: vec![],
             data_policy: retain(),
             paused: false,
@@ -140,13 +159,13 @@ pub struct EtcdClient {
 }
 
 /// Volume of an etcd member.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = json!([{"rule": "has(self.className) == has(oldSelf.className) && (!has(self.className) || self.className == oldSelf.className)", "message": "storage.className is immutable: volumes of running members cannot be replaced; create a new cluster"}])))]
 pub struct Storage {
     /// StorageClass. Default: the meta cluster's default class. Writers of a `Cluster` may name those that the platform team
     /// allows (chart value `writers.storage.classes`). Use fast disks: etcd needs at least 50 sequential fsyncs a second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
     pub class_name: Option<String>,
     /// Size: a Kubernetes quantity of at least `1Gi`, such as `10Gi`, `1.5Ti` or a number of bytes. Default `10Gi`. It may be raised if the
@@ -194,50 +213,39 @@ fn retain() -> DataPolicy {
 }
 
 /// Observed state of an etcd cluster.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EtcdClusterStatus {
     /// Generation of the spec that this status is for; -1 before the operator has seen the object.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// For people: Pending, Forming, Ready, Updating, Degraded, Unavailable, Paused, Deleting. Code reads conditions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
     /// Lowest version that a member reports.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// etcd's cluster ID in hexadecimal, once formed. Berth never forms a cluster twice.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<String>,
     /// How often the data was created anew or restored from a backup.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<i64>,
     /// UID in etcd's cluster token and in the markers on the volumes: that of the first EtcdCluster with this data. It stays when
     /// the EtcdCluster is restored from a backup with another UID.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
     /// Members that answer, such as `3/3`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_members: Option<String>,
     /// The members.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub members: Vec<EtcdMember>,
     /// The change of members or of the version, or the restore, that is under way, if any. What decides is the record in the ConfigMap `<name>-bootstrap`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<Operation>,
     /// What Berth does to keep the databases small, or did last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upkeep: Option<Upkeep>,
     /// What Berth does by itself, or did last, about a quorum that was lost for good. Only with `spec.recovery: Automatic`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<RecoveryStatus>,
     /// The last comparison of the members' data. It is made once a day, before a change of the version, and after each change of members.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hashes: Option<HashCheck>,
     /// When a comparison of the members' data was tried last and did not get an answer of every member in time. It is tried again after ten
     /// minutes. None: the last one came to an end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hashes_failed_at: Option<Time>,
     /// Nodes that do not exist any more and that have members' volumes. Five minutes after `since` the member is replaced.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -252,10 +260,8 @@ pub struct EtcdClusterStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub clients: Vec<EtcdClientStatus>,
     /// Template set and agent image that the members are pinned to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub templates: Option<PinnedTemplates>,
     /// Certificates.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificates: Option<crate::cluster::CertificatesStatus>,
     /// Ready, Available, Progressing, Degraded, PKIReady, MembersReady.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -264,6 +270,7 @@ pub struct EtcdClusterStatus {
 }
 
 /// Templates and agent of the running members; a new operator version does not change them.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PinnedTemplates {
@@ -274,6 +281,9 @@ pub struct PinnedTemplates {
     /// How the agent gets into the pods. Default InitContainer.
     #[serde(default)]
     pub agent_delivery: AgentDelivery,
+    /// The chart's `helpers.resources`. None: it was not set.
+    #[serde(default)]
+    pub helper_resources: Option<Amounts>,
 }
 
 /// A node that does not exist, with a member's volume.
@@ -289,31 +299,26 @@ pub struct AbsentNode {
 }
 
 /// One member.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EtcdMember {
     /// Name, which is its pod's.
     pub name: String,
     /// etcd's member ID in hexadecimal, once known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// True if it answered and is no learner.
     pub ready: bool,
     /// Whether what it holds can be read: Answers; Away if it does not answer, and its data is not known to be lost; DataLost if its volume was
     /// found empty, or is gone. None: an earlier Berth wrote this.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<MemberState>,
     /// Bytes of its database, roughly: it changes with every write, and the status only when it has changed by a fifth.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub db_size: Option<i64>,
     /// Bytes of these that are in use, roughly; a defragmentation gives the rest back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub db_size_in_use: Option<i64>,
     /// Bytes that its database may have. A full database raises the alarm NOSPACE and refuses writes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota_backend_bytes: Option<i64>,
     /// Why it is not ready.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 

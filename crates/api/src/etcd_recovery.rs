@@ -4,6 +4,7 @@ use crate::etcd_cluster::EtcdEndpoint;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 /// Who restores an etcd of which a majority has lost its data for good.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -23,6 +24,7 @@ impl Recovery {
 }
 
 /// A recovery. It counts for `recovery.maxPerHour` of the fleet from `begun` on.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RecoveryStatus {
@@ -35,14 +37,11 @@ pub struct RecoveryStatus {
     #[schemars(range(min = 1))]
     pub round: i64,
     /// When it was about to begin, and others that came before were counted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued: Option<Time>,
     /// When Berth created the `EtcdRestore`. None: it has not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begun: Option<Time>,
     /// The `EtcdRestore`, as `<namespace>/<name>`: the last one, if one failed. Without `begun`, or with `ended`: that of an earlier loss, which
     /// is given up.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restore: Option<String>,
     /// Members whose data was left when it began, if what they hold is restored: each of them has to answer for the backup of it, since any of
     /// them may hold what was acknowledged last.
@@ -50,17 +49,13 @@ pub struct RecoveryStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub left: Vec<EtcdEndpoint>,
     /// The `EtcdBackup` that is restored, in the same namespace.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<String>,
     /// When its snapshot was taken: what was written later is lost. Of members that were left also what only the others had acknowledged.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken_at: Option<Time>,
     /// When etcd served again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored_at: Option<Time>,
     /// When the loss had ended though nothing was restored by this recovery, such as by volumes that came back. Another loss is another
     /// recovery.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Time>,
 }
 

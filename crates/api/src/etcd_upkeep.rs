@@ -3,8 +3,10 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 /// The upkeep that is under way, or the last one. Losing it costs no more than that a step is done twice.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Upkeep {
@@ -13,25 +15,19 @@ pub struct Upkeep {
     /// When it began.
     pub since: Time,
     /// The member that is being defragmented.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<String>,
     /// Members that were defragmented.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub done: Vec<String>,
     /// NoSpace: the revision that etcd was compacted at.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compacted_revision: Option<i64>,
     /// When etcd was compacted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compacted_at: Option<Time>,
     /// When etcd was told something last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Time>,
     /// When it was done. None: it is under way.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished: Option<Time>,
     /// The value of the annotation `berth.dev/defrag` that was acted on last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
 }
 

@@ -55,6 +55,12 @@ pub const AGENT_IMAGE: &str = "berth.dev/agent-image";
 pub const IMAGE_REGISTRY: &str = "berth.dev/image-registry";
 /// On the control-plane namespace: how the agent gets into the tenant's pods.
 pub const AGENT_DELIVERY: &str = "berth.dev/agent-delivery";
+/// On the control-plane namespace: what the chart's `helpers.resources` was when the tenant took its version, as JSON. None: it was not set.
+pub const HELPER_RESOURCES: &str = "berth.dev/helper-resources";
+/// On the control-plane namespace: what the chart's `tenants.proxy` was when the tenant took its version, as JSON. None: it was not set.
+pub const PROXY: &str = "berth.dev/proxy";
+/// On the `StatefulSet` of an etcd: resources and placement that its members had before a change of them that is not through, as JSON.
+pub const RAN_WITH: &str = "berth.dev/ran-with";
 /// On the control-plane namespace: the Kubernetes version the tenant's manifests were last rendered for.
 pub const KUBERNETES_VERSION: &str = "berth.dev/kubernetes-version";
 /// On the control-plane namespace: the change of the minor that is under way, as JSON. Until its second step begins, the annotations
@@ -72,6 +78,14 @@ pub const PRIVATE_NETWORKS: &str = "berth.dev/private-networks";
 pub const SPECIAL_NETWORKS: &str = "berth.dev/special-networks";
 /// Value of [`PRIVATE_NETWORKS`] and [`SPECIAL_NETWORKS`].
 pub const NETWORKS_CLOSED: &str = "Closed";
+/// On a Secret in a control-plane namespace: it is Berth's copy of the platform's pull Secret of this name, which is also its own.
+pub const PULL_SECRET: &str = "berth.dev/pull-secret";
+/// On the control-plane namespace: names of pull Secrets that Berth has put, or is about to put, into the ServiceAccount `default`, with
+/// spaces between them.
+pub const PULL_SECRETS: &str = "berth.dev/pull-secrets";
+/// On a Secret in a control-plane namespace: it is Berth's copy of the kubeconfig in the audit webhook's Secret of this name, which is in the
+/// namespace of the `Cluster`.
+pub const AUDIT_WEBHOOK: &str = "berth.dev/audit-webhook";
 /// On the control-plane namespace: UID of the namespace that the tenant's `Cluster` is in. One of the same name may be another team's.
 pub const TEAM_UID: &str = "berth.dev/cluster-namespace-uid";
 /// On the control-plane namespace: UID of a namespace whose `Cluster` may take it over, though it was made for another one. Set by the
@@ -82,6 +96,9 @@ pub const ADOPT: &str = "berth.dev/adopt";
 /// On a `Cluster`: asks once more for a release that Berth took back. The value is the `Cluster`'s `metadata.generation`; to ask another
 /// time, with a suffix, such as `7-2`.
 pub const ROLL: &str = "berth.dev/roll";
+/// On a `Cluster`: its release goes on although a webhook of the tenant's own is in the way. The value is the `Cluster`'s `metadata.generation`.
+/// Only who may update `Cluster`s of all namespaces can set it.
+pub const DESPITE_WEBHOOK: &str = "berth.dev/despite-webhook";
 /// Label of a `Cluster`: when its changes of the version come, 0 to 9; lower ones first. Default 5.
 pub const WAVE: &str = "berth.dev/wave";
 /// On the control-plane namespace: the version towards which the tenant has the turn. Set before anything changes, and taken away when that

@@ -109,11 +109,18 @@ pub fn restore(restore: &str) -> String {
 }
 /// RoleBinding that lets the operator read Secrets in one control-plane namespace.
 pub const OPERATOR_ROLE_BINDING: &str = "berth-operator";
+/// The ServiceAccount of pods that name none; Kubernetes makes it in each namespace.
+pub const DEFAULT_SERVICE_ACCOUNT: &str = "default";
 /// ClusterRole that [`OPERATOR_ROLE_BINDING`] refers to.
 pub const OPERATOR_NAMESPACE_ROLE: &str = "berth-control-plane-namespace";
 /// ConfigMap with the template set that a tenant is pinned to.
 pub fn templates(digest: &str) -> String {
     format!("templates-{}", digest.get(..12).unwrap_or(digest))
+}
+
+/// Secret with the kubeconfig of an audit webhook, by the digest of what it holds.
+pub fn audit_webhook(digest: &str) -> String {
+    format!("kube-apiserver-audit-{}", digest.get(..12).unwrap_or(digest))
 }
 
 /// The `ClusterRevision` of that number.

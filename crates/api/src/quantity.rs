@@ -5,7 +5,12 @@ use serde_json::Value;
 
 /// True for keys below which values are quantities.
 pub fn are_below(key: &str) -> bool {
-    matches!(key, "requests" | "limits")
+    matches!(key, "requests" | "limits" | "hard" | "capacity")
+}
+
+/// True for keys whose value is a quantity.
+pub fn is_at(key: &str) -> bool {
+    matches!(key, "sizeLimit" | "storage")
 }
 
 /// True if both are quantities of the same size.
@@ -29,6 +34,11 @@ pub fn is_less(a: &str, b: &str) -> bool {
     matches!((nanos(a), nanos(b)), (Some(a), Some(b)) if a < b)
 }
 
+/// How many times the second the first is, in thousandths. None: one is no quantity, or the second is 0.
+pub fn ratio(a: &str, b: &str) -> Option<i128> {
+    nanos(a)?.checked_mul(1000)?.checked_div(nanos(b)?)
+}
+
 /// The first request that is more than its limit.
 pub fn beyond_limit(resources: &Resources) -> Option<String> {
     let requests = resources.requests.iter().flatten();
@@ -40,8 +50,19 @@ pub fn beyond_limit(resources: &Resources) -> Option<String> {
     ))
 }
 
-/// In units of 10⁻⁹, the smallest that there are.
-fn nanos(text: &str) -> Option<i128> {
+/// A size in units of 10⁻⁹, as people write it: CPUs in thousandths, all else in Mi where it is as much.
+pub fn shown(resource: &str, nanos: i128) -> String {
+    let (whole, mebi) = (10_i128.pow(9), 10_i128.pow(9) * 1024 * 1024);
+    match resource {
+        "cpu" if nanos % whole != 0 => format!("{}m", nanos / 10_i128.pow(6)),
+        "cpu" => (nanos / whole).to_string(),
+        _ if nanos >= mebi => format!("{}Mi", nanos / mebi),
+        _ => (nanos / whole).to_string(),
+    }
+}
+
+/// In units of 10⁻⁹, the smallest that there are. None: it is no quantity.
+pub fn nanos(text: &str) -> Option<i128> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, suffix) = text.split_at_checked(end)?;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
@@ -110,6 +131,20 @@ mod tests {
         for (a, b) in [("1Gi", "1Gi"), ("1024Mi", "1Gi"), ("1048576Ki", "1Gi"), ("1073741824", "1Gi"), ("1.5Gi", "1Gi")]
         {
             assert!(!is_less(a, b), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn what_is_shown_is_no_more_than_there_is() {
+        for (resource, text, wanted) in [
+            ("cpu", "1500m", "1500m"),
+            ("cpu", "8", "8"),
+            ("cpu", "7.9999", "7999m"),
+            ("memory", "16220416Ki", "15840Mi"),
+            ("memory", "1000", "1000"),
+            ("example.com/gpu", "2", "2"),
+        ] {
+            assert_eq!(shown(resource, nanos(text).unwrap()), wanted);
         }
     }
 

@@ -1,6 +1,6 @@
 //! `EtcdRestore`: a backup goes back into the etcd that it is of.
 
-use crate::backup::{BackupRef, StoreClaim, StoreSecret};
+use crate::backup::{BackupRef, StoreRef, described};
 use crate::cel;
 use crate::common::conditions_schema;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -8,10 +8,12 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use serde_with::skip_serializing_none;
 
 /// Puts a backup back into the etcd of a `Cluster`, or into an `EtcdCluster`, in its namespace. What was written since the backup is lost.
 /// With `source.of` the backup of another etcd goes into a stand-alone `EtcdCluster`, to look into it. It is done once; for another one,
 /// create another `EtcdRestore`.
+#[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "berth.dev",
@@ -23,13 +25,7 @@ use serde_json::json;
     derive = "Default",
     shortname = "etcdr",
     category = "berth",
-    crates(
-        kube_core = "kube_core",
-        k8s_openapi = "k8s_openapi",
-        schemars = "schemars",
-        serde = "serde",
-        serde_json = "serde_json"
-    ),
+    crates(kube_core = "::kube_core"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Backup", type_ = "string", json_path = ".status.backup"),
     printcolumn(name = "Taken", type_ = "date", json_path = ".status.takenAt"),
@@ -48,17 +44,14 @@ use serde_json::json;
 ])))]
 pub struct EtcdRestoreSpec {
     /// The `Cluster` whose etcd it is, in this namespace.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_ref: Option<BackupRef>,
     /// The stand-alone `EtcdCluster`, in this namespace.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd_cluster_ref: Option<BackupRef>,
     /// Which backup.
     pub source: RestoreSource,
     /// etcd's cluster ID (`status.clusterId` of the `EtcdCluster`), as a sign that what its members hold may be lost. Required with
     /// `source.of`, and unless all that any member holds is kept, or every member's data is lost (`status.members[].state` of the
     /// `EtcdCluster`); it can be set later. Default: none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 16), regex(pattern = r"^[0-9a-f]+$"))]
     pub confirm: Option<String>,
     /// Whether another backup is taken and verified first, in the same store, of the members that answer: `before-<name>`. Default true. Set
@@ -83,7 +76,21 @@ impl Default for EtcdRestoreSpec {
     }
 }
 
+impl EtcdRestore {
+    /// Whether it has restored something, or failed.
+    pub fn has_ended(&self) -> bool {
+        let phase = self.status.as_ref().and_then(|status| status.phase.as_deref());
+        matches!(phase, Some(phase::RESTORED | phase::FAILED))
+    }
+
+    /// `status.conditions`.
+    pub fn conditions(&self) -> &[Condition] {
+        self.status.as_ref().map_or(&[], |status| &status.conditions)
+    }
+}
+
 /// Which backup is restored.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = json!([
@@ -92,22 +99,17 @@ impl Default for EtcdRestoreSpec {
 ])))]
 pub struct RestoreSource {
     /// Name of a verified `EtcdBackup` in this namespace.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"))]
     pub backup: Option<String>,
     /// The newest verified `EtcdBackup` of this etcd in this namespace whose snapshot was taken at this time or before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("maxLength" = 40))]
     pub latest_before: Option<Time>,
     /// What the members hold that are left of an etcd without a quorum. Each of them has to answer, unless `withoutMembers` names it. A backup
     /// of the furthest is taken and verified first: `survivors-<name>`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub survivors: Option<Survivors>,
     /// A snapshot in a store that this namespace's backups were kept in, also if its `EtcdBackup` is gone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<StoredSnapshot>,
     /// The etcd that the backup is of, if it is another one than the `EtcdCluster` that it goes into. Default: the same.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<BackupOf>,
 }
 
@@ -117,24 +119,23 @@ pub struct RestoreSource {
 #[schemars(extend("x-kubernetes-validations" = json!([
     cel::one_of("key: ", &cel::KEPT)
 ])))]
+#[schemars(transform = described([
+    ("store", "The name of a store of the platform."),
+    ("secretRef", "The Secret of type `berth.dev/object-store` of a store of this team's own."),
+    ("claimRef", "The PersistentVolumeClaim of a volume with backups of stand-alone `EtcdCluster`s. It has the label `berth.dev/backup-store: \"true\"`."),
+]))]
 pub struct StoredSnapshot {
-    /// The name of a store of the platform.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
-    pub store: String,
-    /// The Secret of type `berth.dev/object-store` of a store of this team's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secret_ref: Option<StoreSecret>,
-    /// The PersistentVolumeClaim of a volume with backups of stand-alone `EtcdCluster`s. It has the label `berth.dev/backup-store: "true"`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub claim_ref: Option<StoreClaim>,
-    /// Key of the snapshot in the bucket, or its path on the volume, `<prefix>/<namespace>/<name>/<identity>/<time>-<revision>.db`. The namespace has to be this one. The
+    /// The store.
+    #[serde(flatten)]
+    pub store: StoreRef,
+    /// Key of the snapshot in the bucket, or its path on the volume, `<prefix>/<namespace>/<name>/<identity>/<time>-<revision>-<random>.db`. The namespace has to be this one. The
     /// manifest is beside it.
     #[schemars(length(min = 4, max = 1024), regex(pattern = r"^[-A-Za-z0-9._/]+[.]db$"))]
     pub key: String,
 }
 
 /// What a backup is of, in the namespace of the `EtcdRestore`. It need not exist any more.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = json!([
@@ -142,10 +143,8 @@ pub struct StoredSnapshot {
 ])))]
 pub struct BackupOf {
     /// A `Cluster`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_ref: Option<BackupRef>,
     /// A stand-alone `EtcdCluster`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd_cluster_ref: Option<BackupRef>,
 }
 
@@ -155,52 +154,41 @@ pub struct BackupOf {
 #[schemars(extend("x-kubernetes-validations" = json!([
     cel::one_of("survivors: ", &cel::KEPT)
 ])))]
+#[schemars(transform = described([
+    ("store", "Where the backup of them is kept: the name of a store of the platform."),
+    ("secretRef", "Where the backup of them is kept, if that is a store of this team's own: a Secret of type `berth.dev/object-store`."),
+    ("claimRef", "Where the backup of them is kept, if that is a volume: a PersistentVolumeClaim with the label `berth.dev/backup-store: \"true\"`. Only with\n`etcdClusterRef`."),
+]))]
 pub struct Survivors {
-    /// Where the backup of them is kept: the name of a store of the platform.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
-    pub store: String,
-    /// Where the backup of them is kept, if that is a store of this team's own: a Secret of type `berth.dev/object-store`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub secret_ref: Option<StoreSecret>,
-    /// Where the backup of them is kept, if that is a volume: a PersistentVolumeClaim with the label `berth.dev/backup-store: "true"`. Only with
-    /// `etcdClusterRef`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub claim_ref: Option<StoreClaim>,
+    /// The store.
+    #[serde(flatten)]
+    pub store: StoreRef,
 }
 
 /// What became of a restore.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EtcdRestoreStatus {
     /// Generation of the spec that this status describes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Waiting (for what the conditions say), Checking, Checked, Stopping, Restoring, Starting, Restored, Failed or Deleting, for people; use
     /// conditions in scripts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
     /// The `EtcdBackup`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<String>,
     /// When its snapshot was taken: what was written later is lost.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken_at: Option<Time>,
     /// When the backup was found fit: until then nothing is touched.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checked_at: Option<Time>,
     /// What the manifest says that is beside `spec.source.key`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<FoundSnapshot>,
     /// Epoch of etcd's data that begins with it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<i64>,
     /// When etcd served what was restored.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored_at: Option<Time>,
     /// What etcd held before stays until then at least on the volumes of the members that had it, as `epoch-<number>` beside the data. It is
     /// deleted when they start after that (`keepOldData`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub old_data_until: Option<Time>,
     /// Ready, Degraded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -209,6 +197,7 @@ pub struct EtcdRestoreStatus {
 }
 
 /// What a manifest says of its snapshot.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FoundSnapshot {
@@ -221,15 +210,14 @@ pub struct FoundSnapshot {
     /// etcd's version.
     pub etcd_version: String,
     /// Kubernetes version of the tenant.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubernetes_version: Option<String>,
     /// SHA-256 of the tenant's EncryptionConfiguration.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encryption_key: Option<String>,
 }
 
 /// What an `EtcdRestore` asks of an `EtcdCluster`, as JSON in its annotation `berth.dev/etcd-restore`. It stays there until the restore is
 /// done or given up.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RestoreRequest {
@@ -240,13 +228,11 @@ pub struct RestoreRequest {
     /// Its UID.
     pub uid: String,
     /// The epoch that is on the volume of the first member by now.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<i64>,
     /// Berth created it by itself, and nobody confirmed it: an etcd that answers again is not stopped for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unconfirmed: bool,
     /// The epoch of data of another etcd: the new epoch is a later one than this, so that revisions stay those of their epoch.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<i64>,
 }
 

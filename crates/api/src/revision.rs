@@ -1,7 +1,9 @@
 //! `ClusterRevision`: a release of a `Cluster` that ran, or was to run.
 
-use crate::cluster::{ApiServer, Check, ComponentSpec};
-use crate::common::{AgentDelivery, Images};
+use crate::cluster::{ApiServer, Check, ComponentSpec, KeptIssuer, default_issuer};
+use crate::common::{AgentDelivery, Images, Resources, resources_schema};
+use crate::helpers::{Amounts, Helpers};
+use crate::proxy::Proxy;
 use crate::version::Version;
 use crate::{Cluster, ClusterSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -9,10 +11,12 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use serde_with::skip_serializing_none;
 
 /// A release of a `Cluster`: the part of its spec that runs, and what it is rendered with. Berth records one in the control-plane
 /// namespace whenever that part changes, and goes back to the last that succeeded when a new one does not come up. The last ten are kept.
 /// It is Berth's own record: nobody else writes it.
+#[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "berth.dev",
@@ -23,13 +27,7 @@ use serde_json::json;
     derive = "PartialEq",
     derive = "Default",
     category = "berth",
-    crates(
-        kube_core = "kube_core",
-        k8s_openapi = "k8s_openapi",
-        schemars = "schemars",
-        serde = "serde",
-        serde_json = "serde_json"
-    ),
+    crates(kube_core = "::kube_core"),
     printcolumn(name = "Version", type_ = "string", json_path = ".spec.release.version"),
     printcolumn(name = "Cause", type_ = "string", json_path = ".spec.cause"),
     printcolumn(name = "Outcome", type_ = "string", json_path = ".status.outcome"),
@@ -47,11 +45,9 @@ pub struct ClusterRevisionSpec {
     /// What changed.
     pub cause: RevisionCause,
     /// The annotation `kubernetes.io/change-cause` of the `Cluster` when it was recorded, at most 256 characters of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub change_cause: Option<String>,
     /// The annotation `berth.dev/roll` that asked for the same release again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub roll: Option<String>,
     /// `spec.upgrade.skipChecks` of the `Cluster` when it was recorded.
@@ -62,6 +58,27 @@ pub struct ClusterRevisionSpec {
     pub release: Release,
     /// What it is rendered with.
     pub pin: RevisionPin,
+    /// Those of `release.apiServer.serviceAccountIssuers` that the `Cluster`'s spec did not list: they signed tokens before, or sign until all
+    /// API servers accept the new first one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
+    pub kept_issuers: Vec<KeptIssuer>,
+}
+
+impl ClusterRevisionSpec {
+    /// The release as the spec of the `Cluster` asked for it, whose DNS domain this is.
+    pub fn asked(&self, dns_domain: &str) -> Release {
+        let mut release = self.release.clone();
+        if self.kept_issuers.is_empty() {
+            return release;
+        }
+        let issuers = &mut release.api_server.service_account_issuers;
+        issuers.retain(|issuer| self.kept_issuers.iter().all(|kept| kept.issuer != *issuer));
+        if *issuers == [default_issuer(dns_domain)] {
+            issuers.clear();
+        }
+        release
+    }
 }
 
 /// What changed.
@@ -102,6 +119,13 @@ pub struct Release {
     /// `spec.images`.
     #[serde(default, skip_serializing_if = "Images::is_default")]
     pub images: Images,
+    /// `spec.helpers.resources`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "resources_schema")]
+    pub helper_resources: Option<Resources>,
+    /// `spec.proxy`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<Proxy>,
 }
 
 impl Release {
@@ -114,6 +138,8 @@ impl Release {
             controller_manager: spec.controller_manager.clone(),
             scheduler: spec.scheduler.clone(),
             images: spec.images.clone(),
+            helper_resources: spec.helpers.resources.clone(),
+            proxy: spec.proxy.clone(),
         }
     }
 
@@ -131,9 +157,20 @@ impl Release {
     #[must_use]
     pub fn put_into(&self, cluster: &Cluster) -> Cluster {
         let mut cluster = cluster.clone();
-        let Self { version, replicas, api_server, controller_manager, scheduler, images } = self.clone();
-        cluster.spec =
-            ClusterSpec { version, replicas, api_server, controller_manager, scheduler, images, ..cluster.spec };
+        let Self { version, replicas, api_server, controller_manager, scheduler, images, helper_resources, proxy } =
+            self.clone();
+        let helpers = Helpers { resources: helper_resources, ..cluster.spec.helpers };
+        cluster.spec = ClusterSpec {
+            version,
+            replicas,
+            proxy,
+            api_server,
+            controller_manager,
+            scheduler,
+            helpers,
+            images,
+            ..cluster.spec
+        };
         cluster
     }
 }
@@ -153,25 +190,36 @@ pub struct RevisionPin {
     pub agent_image: String,
     /// How the agent gets into the pods.
     pub agent_delivery: AgentDelivery,
+    /// The chart's `helpers.resources`. None: it was not set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub helper_resources: Option<Amounts>,
+    /// The chart's `tenants.proxy`. None: it was not set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<Proxy>,
+}
+
+impl RevisionPin {
+    /// Whether pods of the same version, with the same agent, are the same by both.
+    pub fn renders_as(&self, other: &Self) -> bool {
+        let of = |pin: &Self| (pin.templates.clone(), pin.helper_resources.clone(), pin.proxy.clone());
+        of(self) == of(other)
+    }
 }
 
 /// How a revision came out. The operator alone writes it, with the spec; so there is no subresource.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterRevisionStatus {
     /// Absent while it is rolled out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<RevisionOutcome>,
     /// Since when it has that outcome.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Time>")]
     pub since: Option<Time>,
     /// When it was recorded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Time>")]
     pub started: Option<Time>,
     /// What failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// The tenant was not well when it was recorded: if it fails, that says nothing of the release.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -27,6 +27,11 @@ impl Version {
     }
 }
 
+/// Whether both texts are the same version. What is none is the same as nothing.
+pub fn same(a: &str, b: &str) -> bool {
+    matches!((a.parse::<Version>(), b.parse::<Version>()), (Ok(a), Ok(b)) if a == b)
+}
+
 impl Minor {
     /// The one after it.
     #[must_use]

@@ -1,10 +1,9 @@
 //! Calls of the tenant's API. Each takes a connection of its own, so that certificates on both sides are those of now; there are few.
 
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use http::Request;
 use hyper_rustls::HttpsConnectorBuilder;
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy;
@@ -12,8 +11,9 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use jiff::Timestamp;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use k8s_openapi::api::core::v1::{NodeAddress, NodeCondition};
 use kube::Client;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::{Api, GetParams, ListParams, ObjectList, Patch, PatchParams, PostParams, Request};
 use kube::client::{Body, ClientBuilder, ConfigExt};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -29,7 +29,14 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
 /// Longer than the client library lets API servers hold a watch on which nothing happens.
 const READ_DEADLINE: Duration = Duration::from_secs(295);
 /// Nodes in one answer: with the images that they list each may have 50 KiB.
-const PAGE: usize = 20;
+const PAGE: u32 = 20;
+const NODES: &str = "/api/v1/nodes";
+const EVENTS: &str = "/api/v1/namespaces/default/events";
+
+const STAMPS: &str = "/api/v1/namespaces/kube-system/configmaps";
+const STAMP: &str = "berth-endpoint";
+/// The operator's field manager: with one of its own, what the operator takes away later would stay.
+pub(crate) const MANAGER: &str = "berth-cluster";
 
 /// A tenant's API.
 #[derive(Clone)]
@@ -73,28 +80,19 @@ impl Tenant {
 
     /// A node, if it is there.
     pub(crate) async fn node(&self, name: &str) -> Result<Option<Node>> {
-        match self.call::<NodeObject>(Request::get(format!("/api/v1/nodes/{name}")), vec![]).await {
+        let request = Request::new(NODES).get(name, &GetParams::default())?;
+        match self.call::<NodeObject>(request).await {
             Ok(node) => Ok(Some(node.into())),
-            Err(Error::Kube(kube::Error::Api(status))) if status.code == 404 => Ok(None),
-            Err(error) => Err(error.into_anyhow()).with_context(|| format!("get Node {name}")),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("get Node {name}")),
         }
     }
 
     /// Some of the nodes, and where the next ones begin.
     pub(crate) async fn nodes(&self, from: &str) -> Result<(Vec<Node>, Option<String>)> {
-        let mut path = format!("/api/v1/nodes?limit={PAGE}");
-        if !from.is_empty() {
-            // Base64 for URLs, so far.
-            let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.~".contains(&b);
-            path.push_str("&continue=");
-            for byte in from.bytes() {
-                let written = if plain(byte) { write!(path, "{}", byte as char) } else { write!(path, "%{byte:02X}") };
-                written?;
-            }
-        }
-        let list: NodeList =
-            self.call(Request::get(path), vec![]).await.map_err(Error::into_anyhow).context("list Nodes")?;
-        let next = list.metadata.next.filter(|next| !next.is_empty());
+        let page = ListParams::default().limit(PAGE).continue_token(from);
+        let list: ObjectList<NodeObject> = self.call(Request::new(NODES).list(&page)?).await.context("list Nodes")?;
+        let next = list.metadata.continue_.filter(|next| !next.is_empty());
         Ok((list.items.into_iter().map(Node::from).collect(), next))
     }
 
@@ -102,11 +100,7 @@ impl Tenant {
     pub(crate) async fn conclude(&self, name: &str, version: &str, conditions: &[Value]) -> Result<(), kube::Error> {
         let patch = json!({"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}});
         let (requests, params, patch) = (self.requests(), PatchParams::default(), Patch::Merge(patch));
-        let call = requests.patch_approval(name, &params, &patch);
-        match tokio::time::timeout(DEADLINE, call).await {
-            Ok(answer) => answer.map(drop),
-            Err(late) => Err(kube::Error::Service(late.into())),
-        }
+        in_time(requests.patch_approval(name, &params, &patch)).await.map(drop)
     }
 
     /// Tells those who may read Events of a request why it is not approved.
@@ -119,47 +113,68 @@ impl Tenant {
                 "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "name": name, "uid": uid,
             },
             "type": "Warning", "reason": "NotApproved", "message": message, "count": 1,
-            "firstTimestamp": now, "lastTimestamp": now, "source": {"component": crate::NAME},
+            "firstTimestamp": now, "lastTimestamp": now, "source": {"component": crate::text::NAME},
         });
-        let call = self.call::<Value>(Request::post("/api/v1/namespaces/default/events"), serde_json::to_vec(&event)?);
-        call.await.map(drop).map_err(Error::into_anyhow).context("create an Event")
+        let request = Request::new(EVENTS).create(&PostParams::default(), serde_json::to_vec(&event)?)?;
+        self.call::<Value>(request).await.map(drop).context("create an Event")
     }
 
-    async fn call<T: DeserializeOwned>(&self, request: http::request::Builder, body: Vec<u8>) -> Result<T, Error> {
-        let request = request.header(http::header::CONTENT_TYPE, "application/json").body(body);
-        let call = self.client.request::<T>(request.map_err(|e| Error::Kube(kube::Error::HttpError(e)))?);
-        tokio::time::timeout(DEADLINE, call).await.map_err(|_| Error::Late)?.map_err(Error::Kube)
+    /// Objects in the namespace `default`, for a watch.
+    pub(crate) fn in_default<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), "default")
     }
-}
 
-enum Error {
-    Kube(kube::Error),
-    Late,
-}
-
-impl Error {
-    fn into_anyhow(self) -> anyhow::Error {
-        match self {
-            Self::Kube(error) => error.into(),
-            Self::Late => anyhow::anyhow!("no answer within {} s", DEADLINE.as_secs()),
+    /// The data of the stamp of the endpoints, if it is there.
+    pub(crate) async fn endpoint_stamp(&self) -> Result<Option<BTreeMap<String, String>>> {
+        let request = Request::new(STAMPS).get(STAMP, &GetParams::default())?;
+        match self.call::<Stamp>(request).await {
+            Ok(stamp) => Ok(Some(stamp.data)),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("get ConfigMap {STAMP}")),
         }
     }
+
+    /// Writes an object as the operator does.
+    pub(crate) async fn apply(&self, path: &str, name: &str, object: &Value) -> Result<()> {
+        let params = PatchParams::apply(MANAGER).force();
+        let request = Request::new(path).patch(name, &params, &Patch::Apply(object))?;
+        self.call::<Value>(request).await.map(drop).with_context(|| format!("apply {path}/{name}"))
+    }
+
+    async fn call<T: DeserializeOwned>(&self, request: http::Request<Vec<u8>>) -> Result<T, kube::Error> {
+        in_time(self.client.request(request)).await
+    }
 }
 
-/// What is read of a `Node`.
-#[derive(Deserialize)]
+async fn in_time<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, kube::Error> {
+    let late = |_| Err(kube::Error::Service(format!("no answer within {} s", DEADLINE.as_secs()).into()));
+    tokio::time::timeout(DEADLINE, call).await.unwrap_or_else(late)
+}
+
+/// What is read of a stamp.
+#[derive(Clone, Deserialize)]
+struct Stamp {
+    #[serde(default)]
+    data: BTreeMap<String, String>,
+}
+
+/// What is read of a `Node`: it has much more.
+#[derive(Clone, Deserialize)]
 struct NodeObject {
     metadata: NodeMetadata,
     #[serde(default)]
     status: NodeStatus,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct NodeMetadata {
     name: String,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Clone, Default, Deserialize)]
 struct NodeStatus {
     #[serde(default)]
     addresses: Vec<NodeAddress>,
@@ -167,40 +182,11 @@ struct NodeStatus {
     conditions: Vec<NodeCondition>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct NodeCondition {
-    #[serde(rename = "type")]
-    type_: String,
-    #[serde(default)]
-    status: String,
-    #[serde(default)]
-    reason: String,
-    last_transition_time: Option<Timestamp>,
-}
-
-#[derive(Deserialize)]
-struct NodeAddress {
-    address: String,
-}
-
-#[derive(Deserialize)]
-struct NodeList {
-    metadata: ListMetadata,
-    items: Vec<NodeObject>,
-}
-
-#[derive(Deserialize)]
-struct ListMetadata {
-    #[serde(rename = "continue")]
-    next: Option<String>,
-}
-
 impl From<NodeObject> for Node {
     /// As kubelets read it: what is an IP address counts as one, whatever its type.
     fn from(object: NodeObject) -> Self {
         let mut node = Self { name: object.metadata.name, ..Self::default() };
-        for NodeAddress { address } in object.status.addresses {
+        for NodeAddress { address, .. } in object.status.addresses {
             match address.parse::<std::net::IpAddr>() {
                 Ok(ip) => node.addresses.push(ip.to_canonical()),
                 Err(_) => node.names.push(address.to_ascii_lowercase()),
@@ -209,9 +195,9 @@ impl From<NodeObject> for Node {
         node.kubelet = match object.status.conditions.iter().find(|condition| condition.type_ == "Ready") {
             None => Kubelet::Never,
             // Kubernetes says it of a node that somebody made before its machine joins.
-            Some(NodeCondition { reason, .. }) if reason == "NodeStatusNeverUpdated" => Kubelet::Never,
+            Some(NodeCondition { reason: Some(reason), .. }) if reason == "NodeStatusNeverUpdated" => Kubelet::Never,
             Some(NodeCondition { status, last_transition_time: Some(since), .. }) if status == "Unknown" => {
-                Kubelet::Silent { since: *since }
+                Kubelet::Silent { since: since.0 }
             }
             // Also if nobody says since when it is silent: whoever deletes the node says that it is gone.
             Some(_) => Kubelet::Reports,
@@ -223,6 +209,11 @@ impl From<NodeObject> for Node {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn it_writes_under_the_operators_name() {
+        assert_eq!(MANAGER, berth_api::labels::MANAGER_CLUSTER);
+    }
 
     #[test]
     fn whether_a_kubelet_reports_is_read_of_its_node() {

@@ -1,13 +1,16 @@
 //! `berth-approve` runs beside a tenant's kube-controller-manager and approves what kubelets ask for: serving certificates with their own
 //! names and addresses, and client certificates for machines that join. The controller-manager then signs them.
 //!
-//! Its certificate may approve requests of these two signers and read nodes, and nothing else. It denies a client certificate for the name of
+//! It also writes the endpoints of the tenant's `kubernetes` Service again when they are gone, see [`keep`].
+//!
+//! Its certificate may approve requests of these two signers, read nodes, and write these endpoints, and nothing else. It denies a client certificate for the name of
 //! another machine's node, and nothing more: what else it does not approve stays for the tenant's admins, with an Event that says why.
 //! Several of it do not get in each other's way, so there is no leader. It ends only when it is told to.
 
 mod api;
 mod client;
 mod decide;
+mod keep;
 mod open;
 mod request;
 mod run;
@@ -23,11 +26,14 @@ use ipnet::IpNet;
 use api::Tenant;
 use decide::Reserved;
 use request::Signer;
-
-const NAME: &str = "berth-approve";
+use text::NAME;
 
 #[derive(Debug, Parser)]
-#[command(name = "berth-approve", version, about = "Approves the certificates of a tenant's kubelets")]
+#[command(
+    name = "berth-approve",
+    version,
+    about = "Approves the certificates of a tenant's kubelets, and keeps the endpoints of its API"
+)]
 struct Cli {
     /// The tenant's API: `https://host:port`.
     #[arg(long)]
@@ -65,7 +71,8 @@ fn start(cli: Cli) -> anyhow::Result<()> {
         for signer in signers {
             println!("deciding requests for {} at {server}", signer.name());
         }
-        run::run(&tenant, &reserved, signers).await;
+        println!("keeping the endpoints of the Service kubernetes at {server}");
+        tokio::join!(run::run(&tenant, &reserved, signers), keep::run(&tenant));
         Ok(())
     })
 }

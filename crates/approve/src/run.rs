@@ -12,13 +12,12 @@ use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, watcher};
 use serde_json::{Value, json};
 
-use crate::NAME;
 use crate::api::Tenant;
 use crate::client::{self, By};
 use crate::decide::{Decision, Reserved, Serving, decide};
 use crate::open::{Open, Requests};
 use crate::request::{Request, Signer};
-use crate::text::printable;
+use crate::text::{NAME, printable};
 
 /// After an error.
 const RETRY: Duration = Duration::from_secs(1);
@@ -30,7 +29,7 @@ pub(crate) async fn run(tenant: &Tenant, reserved: &Reserved, signers: &[Signer]
     let watch = |signer: Signer| {
         let selected = format!("spec.signerName={}", signer.name());
         let selected = watcher::Config::default().fields(&selected).page_size(PAGE);
-        watcher(tenant.requests(), selected).backoff(Steady).map(move |event| (signer, event)).boxed_local()
+        watcher(tenant.requests(), selected).backoff(Steady(RETRY)).map(move |event| (signer, event)).boxed_local()
     };
     let mut events = select_all(signers.iter().copied().map(watch));
     let mut requests = Requests::default();
@@ -164,13 +163,13 @@ fn plainly(error: &anyhow::Error) -> String {
 }
 
 /// The same wait each time: an API server that comes back has to be found within seconds, and two pods that ask are no load.
-struct Steady;
+pub(crate) struct Steady(pub(crate) Duration);
 
 impl Iterator for Steady {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
-        Some(RETRY)
+        Some(self.0)
     }
 }
 
@@ -180,10 +179,10 @@ impl Backoff for Steady {
 
 /// Says an error once, until it is another one or over.
 #[derive(Default)]
-struct Errors(std::collections::BTreeMap<&'static str, String>);
+pub(crate) struct Errors(std::collections::BTreeMap<&'static str, String>);
 
 impl Errors {
-    fn say(&mut self, what: &'static str, error: &anyhow::Error) {
+    pub(crate) fn say(&mut self, what: &'static str, error: &anyhow::Error) {
         let text = plainly(error);
         if self.0.get(what) != Some(&text) {
             eprintln!("{NAME}: {what}: {text}");
@@ -191,7 +190,7 @@ impl Errors {
         }
     }
 
-    fn none(&mut self, what: &'static str) {
+    pub(crate) fn none(&mut self, what: &'static str) {
         if self.0.remove(what).is_some() {
             println!("{what}: works again");
         }

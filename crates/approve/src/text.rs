@@ -1,6 +1,9 @@
-//! Text that others wrote, on its way to a log or an Event.
+//! What stands in a log or an Event: who says it, and text that others wrote.
 
 use std::fmt::Write as _;
+
+/// Whose words they are.
+pub(crate) const NAME: &str = "berth-approve";
 
 /// No message of ours is longer; what is cut was chosen by who asks.
 const LONGEST: usize = 512;

@@ -1,23 +1,23 @@
 //! Finds out whether a backup can be restored, before anything stops for it: an etcd of the members' version has to run with it.
 
-use crate::etcd::Programs;
+use crate::place::Place;
 use crate::problem::Problem;
 use crate::store::{LARGEST, Remote, manifest_key};
-use crate::take::{Place, empty, restored};
+use crate::take::{empty, restored};
 use berth_contract::backup::{At, Check, Manifest, Subject};
 use std::path::Path;
 
 /// Checks a backup. Its manifest, if nothing is wrong with it.
 pub fn run(task: &Check, place: &Place) -> Result<Manifest, Problem> {
-    let remote = Remote::open(&task.store, &place.credentials, place.store_timeout)?;
-    let programs = Programs(place.programs.clone());
+    let remote = place.open(&task.store)?;
+    let programs = place.programs();
     empty(&place.scratch)?;
-    let manifest = manifest_of(&remote, &task.key)?;
+    let manifest = manifest_of(&*remote, &task.key)?;
     if let Some(why) = unfit(task, &manifest) {
         return Err(Problem::lasting(At::Proof, why));
     }
     let snapshot = place.scratch.join("snapshot.db");
-    fetch(&remote, &task.key, &manifest.sha256, &snapshot)?;
+    fetch(&*remote, &task.key, &manifest.sha256, &snapshot)?;
     let now = restored(&programs, place, &snapshot, manifest.revision)?;
     if (now.keys, now.hash) != (manifest.keys, manifest.hash) {
         let why = format!(
@@ -31,7 +31,7 @@ pub fn run(task: &Check, place: &Place) -> Result<Manifest, Problem> {
     Ok(manifest)
 }
 
-fn manifest_of(remote: &Remote, snapshot: &str) -> Result<Manifest, Problem> {
+fn manifest_of(remote: &dyn Remote, snapshot: &str) -> Result<Manifest, Problem> {
     let key = manifest_key(snapshot);
     serde_json::from_slice(&remote.read(&key)?)
         .map_err(|e| Problem::lasting(At::Proof, format!("{key} is no manifest: {e}")))
@@ -41,7 +41,7 @@ fn manifest_of(remote: &Remote, snapshot: &str) -> Result<Manifest, Problem> {
 ///
 /// Another one is read again: what was changed on its way is not changed so twice. And only beside its own manifest it is a damaged one;
 /// else this may be another store.
-pub(crate) fn fetch(remote: &Remote, key: &str, sha256: &str, into: &Path) -> Result<(), Problem> {
+pub(crate) fn fetch(remote: &dyn Remote, key: &str, sha256: &str, into: &Path) -> Result<(), Problem> {
     println!("reading {key}");
     let first = remote.read_back(key, LARGEST, into)?;
     if first.0 == sha256 {

@@ -1,15 +1,17 @@
-//! Deletes a snapshot whose successor was proven. The manifest goes first: what has none is no backup.
+//! Deletes a snapshot whose successor was proven.
 
+use crate::keep::discard;
+use crate::place::Place;
 use crate::problem::Problem;
-use crate::store::{Remote, manifest_key};
-use crate::take::Place;
-use berth_contract::backup::Delete;
+use berth_contract::backup::{Delete, Outcome};
 
-/// Deletes both objects. Gone already is as good.
-pub fn run(task: &Delete, place: &Place) -> Result<(), Problem> {
-    let remote = Remote::open(&task.store, &place.credentials, place.store_timeout)?;
-    remote.delete(&manifest_key(&task.key))?;
-    remote.delete(&task.key)?;
+/// Deletes the snapshot and what is beside it. Gone already is as good; so is what the store keeps, whoever deletes it.
+pub fn run(task: &Delete, place: &Place) -> Result<Outcome, Problem> {
+    let remote = place.open(&task.store)?;
+    if let Some(kept) = discard(&*remote, &task.key)? {
+        println!("{} stays: {}", task.key, kept.message);
+        return Ok(Outcome::Kept(kept));
+    }
     println!("{} is deleted", task.key);
-    Ok(())
+    Ok(Outcome::Deleted)
 }

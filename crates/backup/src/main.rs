@@ -5,12 +5,12 @@
 //! It knows nothing of Kubernetes' API and holds no token. What it is to do is in the environment, and how it ended is in the
 //! container's termination message (see [`berth_contract::backup`]). Exit codes: 0 done, 1 error, 2 usage, 42 not worth another try.
 
-use berth_backup::{check, delete, install, read, restore, take};
-use berth_contract::backup::{At, Earlier, Failure, GIVE_UP, Outcome, Proof, Read, ReadBack, TASK, Take, Task};
+use berth_backup::place::Place;
+use berth_backup::{Problem, check, delete, install, read, restore, take};
+use berth_contract::backup::{At, Earlier, GIVE_UP, Outcome, Proof, Read, ReadBack, TASK, Take, Task};
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use std::process::{self, ExitCode};
-use std::time::Duration;
 
 #[derive(Debug, Parser)]
 #[command(name = "berth-backup", version, about = "Keeps snapshots of etcd, and proves that they can be restored")]
@@ -33,24 +33,8 @@ enum Command {
 
 #[derive(Debug, clap::Args)]
 struct Run {
-    /// Directory with a client's certificate for etcd: ca.crt, tls.crt, tls.key.
-    #[arg(long)]
-    etcd_pki: PathBuf,
-    /// Directory with the credentials of a store that is a server.
-    #[arg(long)]
-    credentials: PathBuf,
-    /// How long one request to a store that is a server may take, in seconds.
-    #[arg(long, default_value_t = 120)]
-    store_timeout: u64,
-    /// Directory for the snapshot and for the etcd that it is restored into. It is emptied first.
-    #[arg(long)]
-    scratch: PathBuf,
-    /// Directory of etcd's programs. Default: those in PATH.
-    #[arg(long)]
-    programs: Option<PathBuf>,
-    /// Volume of the member that a backup is restored to.
-    #[arg(long)]
-    volume: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
     /// Where the outcome goes.
     #[arg(long, default_value = "/dev/termination-log")]
     termination_log: PathBuf,
@@ -66,8 +50,7 @@ fn main() -> ExitCode {
             }
         },
         Command::Run(run) => {
-            let result = run.task();
-            let (outcome, code) = match result {
+            let (outcome, code) = match run.task() {
                 Ok(outcome) => (outcome, ExitCode::SUCCESS),
                 Err(problem) => {
                     eprintln!("berth-backup: {}", problem.failure.message);
@@ -101,42 +84,33 @@ fn said(outcome: Outcome) -> String {
 impl Run {
     /// Has this program read an older backup, in a process of its own.
     fn read_beside(&self, task: &Take, of: Earlier) -> ReadBack {
-        let says = self.scratch.join("read.json");
+        let says = self.place.scratch.join("read.json");
         let program = std::env::current_exe().unwrap_or_else(|_| "berth-backup".into());
         let mut reads = process::Command::new(program);
         let flag = |name: &str, path: &Path| format!("--{name}={}", path.display());
-        reads.arg("run").arg(format!("--store-timeout={}", self.store_timeout));
-        reads.args([flag("etcd-pki", &self.etcd_pki), flag("credentials", &self.credentials)]);
-        reads.args([flag("scratch", &self.scratch.join("earlier")), flag("termination-log", &says)]);
+        reads.arg("run").arg(format!("--store-timeout={}", self.place.store_timeout));
+        reads.args([flag("etcd-pki", &self.place.etcd_pki), flag("credentials", &self.place.credentials)]);
+        reads.args([flag("scratch", &self.place.scratch.join("earlier")), flag("termination-log", &says)]);
         let asked = Task::Read(Read { store: task.store.clone(), of: of.clone() });
         reads.env(TASK, serde_json::to_string(&asked).unwrap_or_default());
         read::beside(of, &mut reads, &says)
     }
 
-    fn task(&self) -> Result<Outcome, berth_backup::Problem> {
+    fn task(&self) -> Result<Outcome, Problem> {
         let text = std::env::var(TASK).unwrap_or_default();
-        let task: Task = serde_json::from_str(&text).map_err(|error| berth_backup::Problem {
-            failure: Failure { at: At::Other, message: format!("environment variable {TASK}: {error}") },
-            lasting: true,
-        })?;
-        let place = take::Place {
-            etcd_pki: self.etcd_pki.clone(),
-            credentials: self.credentials.clone(),
-            store_timeout: Duration::from_secs(self.store_timeout),
-            scratch: self.scratch.clone(),
-            programs: self.programs.clone(),
-            volume: self.volume.clone(),
-        };
+        let task: Task = serde_json::from_str(&text)
+            .map_err(|error| Problem::lasting(At::Other, format!("environment variable {TASK}: {error}")))?;
+        let place = &self.place;
         match task {
             Task::Take(task) => {
                 let earlier = task.earlier.clone().map(|of| self.read_beside(&task, of));
-                let manifest = take::run(&task, &place)?;
+                let manifest = take::run(&task, place)?;
                 Ok(Outcome::Verified(Proof { manifest, earlier }))
             }
-            Task::Read(task) => read::run(&task, &place).map(|()| Outcome::Read),
-            Task::Delete(task) => delete::run(&task, &place).map(|()| Outcome::Deleted),
-            Task::Check(task) => check::run(&task, &place).map(Outcome::Checked),
-            Task::Restore(task) => restore::run(&task, &place).map(|()| Outcome::Restored),
+            Task::Read(task) => read::run(&task, place).map(|()| Outcome::Read),
+            Task::Delete(task) => delete::run(&task, place),
+            Task::Check(task) => check::run(&task, place).map(Outcome::Checked),
+            Task::Restore(task) => restore::run(&task, place).map(|()| Outcome::Restored),
         }
     }
 }

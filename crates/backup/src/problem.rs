@@ -9,6 +9,8 @@ pub struct Problem {
     pub failure: Failure,
     /// Another try would end the same way.
     pub lasting: bool,
+    /// What is in the store under this key is somebody else's.
+    pub taken: bool,
 }
 
 /// The longest message, in bytes: a termination message holds 4096.
@@ -27,7 +29,13 @@ impl Problem {
 
     fn new(at: At, mut message: String, lasting: bool) -> Self {
         message.truncate(message.floor_char_boundary(LONGEST));
-        Self { failure: Failure { at, message }, lasting }
+        Self { failure: Failure { at, message }, lasting, taken: false }
+    }
+
+    /// Another object is there. `place`: the store, as messages begin with it.
+    pub fn taken(place: &str, key: &str) -> Self {
+        let message = format!("{place}: another object is at {key} already; nothing is overwritten");
+        Self { taken: true, ..Self::lasting(At::Store, message) }
     }
 
     /// Something about files. A full disk is told as what it is.

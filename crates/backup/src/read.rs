@@ -1,9 +1,9 @@
 //! Reads a snapshot back that was proven some time ago. Only its bytes: an etcd ran with them when they were proven.
 
 use crate::check::fetch;
+use crate::place::Place;
 use crate::problem::Problem;
-use crate::store::Remote;
-use crate::take::{Place, empty};
+use crate::take::empty;
 use berth_contract::backup::{At, Earlier, Failure, Outcome, ReadBack};
 use std::path::Path;
 use std::process::Command;
@@ -18,9 +18,9 @@ const PACE: Duration = Duration::from_millis(100);
 
 /// Reads it back.
 pub fn run(task: &berth_contract::backup::Read, place: &Place) -> Result<(), Problem> {
-    let remote = Remote::open(&task.store, &place.credentials, place.store_timeout)?;
+    let remote = place.open(&task.store)?;
     empty(&place.scratch)?;
-    let fetched = fetch(&remote, &task.of.key, &task.of.sha256, &place.scratch.join("snapshot.db"));
+    let fetched = fetch(&*remote, &task.of.key, &task.of.sha256, &place.scratch.join("snapshot.db"));
     let emptied = empty(&place.scratch);
     fetched.and(emptied)
 }

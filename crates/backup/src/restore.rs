@@ -3,10 +3,9 @@
 //! new data has its place, so that the old data never runs in it, and nothing runs before all is there.
 
 use crate::check::fetch;
-use crate::etcd::{NewMember, Programs};
+use crate::etcd::NewMember;
+use crate::place::Place;
 use crate::problem::Problem;
-use crate::store::Remote;
-use crate::take::Place;
 use berth_contract::backup::{At, Restore};
 use berth_contract::{MARKER_FILE, Marker, aside};
 use std::fs::{self, File, TryLockError};
@@ -41,12 +40,12 @@ pub fn run(task: &Restore, place: &Place) -> Result<(), Problem> {
     }
     fs::create_dir(&stage).map_err(|e| failed("the volume", &e))?;
     let snapshot = stage.join("snapshot.db");
-    let remote = Remote::open(&task.store, &place.credentials, place.store_timeout)?;
-    fetch(&remote, &task.key, &task.sha256, &snapshot)?;
+    let remote = place.open(&task.store)?;
+    fetch(&*remote, &task.key, &task.sha256, &snapshot)?;
     let token = format!("{}-{}", task.identity, task.epoch);
     let member = NewMember { name: &task.member, peer: &task.peer_url, token: &token, bump: Some(task.bump) };
     let data = stage.join(DATA);
-    Programs(place.programs.clone()).restore(&snapshot, &data, &member)?;
+    place.programs().restore(&snapshot, &data, &member)?;
     fs::remove_file(&snapshot).map_err(|e| failed("the snapshot", &e))?;
     sync(&data).map_err(|e| failed("the restored data", &e))?;
     put(task, volume, &data).map_err(|e| failed("the volume", &e))?;

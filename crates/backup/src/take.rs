@@ -1,13 +1,15 @@
 //! Takes a snapshot, and says that it is a backup only once an etcd ran with what the store gave back.
 
 use crate::etcd::{Contents, Ctl, MemberStatus, NewMember, Programs, giver, ports};
+use crate::keep::keep;
+use crate::place::Place;
 use crate::problem::Problem;
-use crate::store::{Remote, digest, manifest_key};
+use crate::store::{Remote, digest};
 use berth_contract::backup::{At, Manifest, Take};
 use jiff::{Timestamp, Zoned, tz::TimeZone};
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
 
 /// Nobody can give a snapshot that is whole.
 const NO_GIVER: &str = "no voting member of etcd answers that has a leader";
@@ -15,27 +17,10 @@ const NO_GIVER: &str = "no voting member of etcd answers that has a leader";
 /// How often a snapshot is taken anew because etcd was compacted before its contents were known.
 const ATTEMPTS: usize = 3;
 
-/// What is where.
-#[derive(Clone, Debug)]
-pub struct Place {
-    /// Directory with a client's certificate for etcd.
-    pub etcd_pki: PathBuf,
-    /// Directory with the store's credentials.
-    pub credentials: PathBuf,
-    /// How long one request to a store that is a server may take.
-    pub store_timeout: Duration,
-    /// Directory that may be emptied.
-    pub scratch: PathBuf,
-    /// Directory of etcd's programs. None: those in PATH.
-    pub programs: Option<PathBuf>,
-    /// Volume of the member that is restored. None: no task of this kind.
-    pub volume: Option<PathBuf>,
-}
-
 /// Takes a snapshot and proves it. The manifest is what is kept beside it.
 pub fn run(task: &Take, place: &Place) -> Result<Manifest, Problem> {
-    let remote = Remote::open(&task.store, &place.credentials, place.store_timeout)?;
-    let programs = Programs(place.programs.clone());
+    let remote = place.open(&task.store)?;
+    let programs = place.programs();
     let ctl = Ctl { programs: programs.clone(), pki: Some(place.etcd_pki.clone()) };
     empty(&place.scratch)?;
     // Before etcd is asked for anything: whether the store answers at all.
@@ -64,46 +49,41 @@ pub fn run(task: &Take, place: &Place) -> Result<Manifest, Problem> {
         }
     };
     let (sha256, size) = digest(&snapshot)?;
-    let key = format!("{}/{}-{revision}.db", task.prefix, time(taken_at));
+    let key = key(&task.prefix, taken_at, revision)?;
     println!("revision {revision}, {size} bytes: writing {key}");
-    remote.put_file(&key, &snapshot)?;
-
-    fs::remove_file(&snapshot).map_err(|e| Problem::file("the snapshot", &e))?;
-    println!("reading {key} back");
-    let (read, length) = remote.read_back(&key, size, &snapshot)?;
-    if (&read, length) != (&sha256, size) {
-        let message = format!(
-            "{key}: the store gives back {length} bytes with SHA-256 {read}, and was given {size} with {sha256}"
-        );
-        return Err(Problem::brief(At::Proof, message));
-    }
-    prove(&programs, place, &snapshot, revision, contents)?;
-    let manifest = Manifest {
-        key,
-        sha256,
-        size,
-        revision,
-        keys: contents.keys,
-        hash: contents.hash,
-        cluster_id: from.cluster_id.clone(),
-        etcd_version: from.version.clone(),
-        taken_at: taken_at.to_string(),
-        verified_at: Timestamp::now().to_string(),
-        of: task.of.clone(),
-    };
-    let text = serde_json::to_vec_pretty(&manifest).map_err(|e| Problem::lasting(At::Other, e.to_string()))?;
-    let beside = manifest_key(&manifest.key);
-    remote.create(&beside, text.clone())?;
-    // Without it nothing is restored.
-    if remote.read(&beside)? != text {
-        return Err(Problem::brief(
-            At::Proof,
-            format!("{beside}: the store gives back another manifest than it was given"),
-        ));
-    }
+    let manifest = keep(&*remote, &key, &snapshot, || {
+        fs::remove_file(&snapshot).map_err(|e| Problem::file("the snapshot", &e))?;
+        println!("reading {key} back");
+        read_again(&*remote, &key, (&sha256, size), &snapshot)?;
+        prove(&programs, place, &snapshot, revision, contents)?;
+        Ok(Manifest {
+            key: key.clone(),
+            sha256: sha256.clone(),
+            size,
+            revision,
+            keys: contents.keys,
+            hash: contents.hash,
+            cluster_id: from.cluster_id.clone(),
+            etcd_version: from.version.clone(),
+            taken_at: taken_at.to_string(),
+            verified_at: Timestamp::now().to_string(),
+            of: task.of.clone(),
+        })
+    })?;
     println!("verified: {}", manifest.key);
     empty(&place.scratch)?;
     Ok(manifest)
+}
+
+/// Reads a snapshot back, which has to be what was sent.
+pub fn read_again(remote: &dyn Remote, key: &str, (sha256, size): (&str, u64), into: &Path) -> Result<(), Problem> {
+    let (read, length) = remote.read_back(key, size, into)?;
+    if (&*read, length) == (sha256, size) {
+        return Ok(());
+    }
+    let message =
+        format!("{key}: the store gives back {length} bytes with SHA-256 {read}, and was given {size} with {sha256}");
+    Err(Problem::brief(At::Proof, message))
 }
 
 /// Who does not answer.
@@ -160,9 +140,14 @@ fn differs(taken: Contents, restored: Contents) -> Option<Problem> {
     })
 }
 
-/// The time as a part of a key that sorts by it.
-fn time(at: Timestamp) -> String {
-    Zoned::new(at, TimeZone::UTC).strftime("%Y%m%dT%H%M%SZ").to_string()
+/// A key that no other try has: many backups of a quiet etcd may have one second and one revision. Keys sort by time, also among those of an
+/// earlier Berth, which end with the revision.
+fn key(prefix: &str, at: Timestamp, revision: i64) -> Result<String, Problem> {
+    let mut own = [0; 4];
+    let read = File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut own));
+    read.map_err(|e| Problem::brief(At::Other, format!("no random number for the key: {e}")))?;
+    let time = Zoned::new(at, TimeZone::UTC).strftime("%Y%m%dT%H%M%SZ");
+    Ok(format!("{prefix}/{time}-{revision}-{:08x}.db", u32::from_be_bytes(own)))
 }
 
 /// What another try left goes. The directory itself is a mount.
@@ -181,8 +166,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_sort_by_time() {
-        assert_eq!(time("2026-01-02T03:04:05.6Z".parse().unwrap()), "20260102T030405Z");
+    fn a_key_is_one_backups_alone_and_sorts_by_time() {
+        let of = |at: &str| key("prod/team-a/acme/id", at.parse().unwrap(), 3414).unwrap();
+        let (one, other) = (of("2026-01-02T03:04:05.6Z"), of("2026-01-02T03:04:05.6Z"));
+        assert_ne!(one, other, "of one second and revision");
+        let begins = "prod/team-a/acme/id/20260102T030405Z-3414";
+        assert!(one.starts_with(&format!("{begins}-")) && one.len() == begins.len() + 12, "{one}");
+        let earlier = |second: u8| format!("prod/team-a/acme/id/20260102T0304{second:02}Z-9999.db");
+        assert!(earlier(4) < one && one < earlier(6), "among those of an earlier Berth");
     }
 
     #[test]

@@ -2,11 +2,13 @@
 //! under another name, synced, and only then linked to its own, which takes no name that is taken.
 
 use crate::problem::Problem;
-use crate::store::{PART, hex, part, too_large};
+use crate::store::{Deletion, Found, PART, Remote, part, too_large};
 use berth_contract::backup::{At, Store};
+use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 /// What names begin with of what is not whole yet.
@@ -30,9 +32,10 @@ impl Volume {
             Err(e) => Err(Problem::lasting(At::Store, format!("PersistentVolumeClaim {claim}: {e}"))),
         }
     }
+}
 
-    /// Whether something is there under that key.
-    pub(crate) fn exists(&self, key: &str) -> Result<bool, Problem> {
+impl Remote for Volume {
+    fn exists(&self, key: &str) -> Result<bool, Problem> {
         match fs::symlink_metadata(self.at(key)?) {
             Ok(_) => Ok(true),
             Err(e) if is_absent(&e) => Ok(false),
@@ -40,8 +43,7 @@ impl Volume {
         }
     }
 
-    /// Copies a file, and overwrites nothing.
-    pub(crate) fn put_file(&self, key: &str, file: &Path) -> Result<(), Problem> {
+    fn put_file(&self, key: &str, file: &Path) -> Result<(), Problem> {
         let mut from = File::open(file).map_err(|e| Problem::file("the snapshot", &e))?;
         self.put(key, |to| {
             loop {
@@ -55,13 +57,11 @@ impl Volume {
         })
     }
 
-    /// Creates an object, and overwrites none.
-    pub(crate) fn create(&self, key: &str, bytes: &[u8]) -> Result<(), Problem> {
-        self.put(key, |to| Ok(to.write_all(bytes)?))
+    fn create(&self, key: &str, bytes: Vec<u8>) -> Result<(), Problem> {
+        self.put(key, |to| Ok(to.write_all(&bytes)?))
     }
 
-    /// Reads an object into a file; its SHA-256 and size.
-    pub(crate) fn read_back(&self, key: &str, most: u64, into: &Path) -> Result<(String, u64), Problem> {
+    fn read_back(&self, key: &str, most: u64, into: &Path) -> Result<(String, u64), Problem> {
         let mut from = self.file(key)?;
         let mut file = File::create(into).map_err(|e| Problem::file("the snapshot that was read back", &e))?;
         let (mut hash, mut size) = (Sha256::new(), 0);
@@ -70,7 +70,7 @@ impl Volume {
             let read = Read::by_ref(&mut from).take(PART as u64).read_to_end(&mut bytes);
             read.map_err(|e| self.problem("read", key, &e))?;
             if bytes.is_empty() {
-                return Ok((hex(&hash.finalize()), size));
+                return Ok((format!("{:x}", hash.finalize()), size));
             }
             hash.update(&bytes);
             size += bytes.len() as u64;
@@ -81,24 +81,44 @@ impl Volume {
         }
     }
 
-    /// An object that fits into memory.
-    pub(crate) fn read(&self, key: &str) -> Result<Vec<u8>, Problem> {
+    fn read(&self, key: &str) -> Result<Vec<u8>, Problem> {
         let mut bytes = vec![];
         let read = self.file(key)?.take(PART as u64).read_to_end(&mut bytes);
         read.map_err(|e| self.problem("read", key, &e))?;
         Ok(bytes)
     }
 
-    /// Deletes an object. Gone already is as good. Its directory stays: another backup may be about to use it.
-    pub(crate) fn delete(&self, key: &str) -> Result<(), Problem> {
+    /// Its directory stays: another backup may be about to use it.
+    fn delete(&self, key: &str) -> Result<Deletion, Problem> {
         let path = self.at(key)?;
-        match fs::remove_file(&path) {
-            Ok(()) => path.parent().map_or(Ok(()), sync).map_err(|e| self.problem("delete", key, &e)),
+        let deleted = match fs::remove_file(&path) {
+            Ok(()) => path.parent().map_or(Ok(()), sync),
             Err(e) if is_absent(&e) => Ok(()),
-            Err(e) => Err(self.problem("delete", key, &e)),
-        }
+            Err(e) => Err(e),
+        };
+        deleted.map(|()| Deletion::Gone).map_err(|e| self.problem("delete", key, &e))
     }
 
+    fn list(&self, folder: &str) -> Result<Vec<Found>, Problem> {
+        let entries = match fs::read_dir(self.at(folder)?) {
+            Ok(entries) => entries,
+            Err(e) if is_absent(&e) => return Ok(vec![]),
+            Err(e) => return Err(self.problem("list", folder, &e)),
+        };
+        let mut found = vec![];
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let Ok(meta) = entry.metadata().and_then(|meta| meta.modified()) else { continue };
+            if !name.starts_with(PARTIAL) {
+                let at = Timestamp::try_from(meta).unwrap_or_default();
+                found.push(Found { key: format!("{folder}/{name}"), at });
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Volume {
     /// The path of a key. Whoever else writes to the volume may have put links into it, which lead to files of this container.
     fn at(&self, key: &str) -> Result<PathBuf, Problem> {
         let outside =
@@ -142,10 +162,9 @@ impl Volume {
         match result {
             Ok(()) => Ok(()),
             Err(Failed::Told(problem)) => Err(problem),
-            Err(Failed::Io(e)) if e.kind() == ErrorKind::AlreadyExists => Err(Problem::lasting(
-                At::Store,
-                format!("PersistentVolumeClaim {}: {key} is there already; nothing is overwritten", self.claim),
-            )),
+            Err(Failed::Io(e)) if e.kind() == ErrorKind::AlreadyExists => {
+                Err(Problem::taken(&format!("PersistentVolumeClaim {}", self.claim), key))
+            }
             Err(Failed::Io(e)) => Err(self.problem("write", key, &e)),
         }
     }
@@ -205,12 +224,20 @@ fn is_absent(error: &io::Error) -> bool {
 /// Gives a file its name, if that is not taken.
 fn link(from: &Path, to: &Path) -> io::Result<()> {
     match fs::hard_link(from, to) {
+        // The answer to a first try was lost, and NFS has sent it again.
+        Err(_) if is_same(from, to) => Ok(()),
         Err(e) if e.kind() != ErrorKind::AlreadyExists && !to.try_exists()? => {
-            // A file system without links. A key has time and revision, so nobody else is about to take it.
+            // A file system without links. A key is one backup's alone, so nobody else is about to take it.
             fs::rename(from, to)
         }
         other => other,
     }
+}
+
+/// Whether both are names of one file.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let file = |path: &Path| fs::symlink_metadata(path).map(|file| (file.dev(), file.ino())).ok();
+    file(one).is_some_and(|one| file(other) == Some(one))
 }
 
 /// What one left that was killed goes. One that is being written is locked.

@@ -48,10 +48,15 @@ impl Access {
         Ok(Self { io: Io::new(client, Arc::new(Calls::default()), DEADLINE), namespace, origin })
     }
 
+    /// The object, if it is there.
+    pub(crate) async fn get(&self, key: &ObjectKey) -> anyhow::Result<Option<Value>> {
+        self.io.get(key).await.map_err(|e| self.explain(e))
+    }
+
     /// The `Cluster` of that name, as stored.
     pub(crate) async fn cluster(&self, name: &str) -> anyhow::Result<Value> {
         let key = ObjectKey::namespaced(Kind::Cluster, &self.namespace, name);
-        if let Some(value) = self.io.get(&key).await.map_err(|e| self.explain(e))? {
+        if let Some(value) = self.get(&key).await? {
             return Ok(value);
         }
         self.installed().await?;
@@ -59,6 +64,38 @@ impl Access {
             bail!("{namespace}/{name}: pass the namespace with -n: {name} -n {namespace}");
         }
         Err(anyhow!("{key} does not exist. List all Clusters with: kubectl berth status -A"))
+    }
+
+    /// What messages call the `Cluster` of that name, and the `Cluster` as stored and as it is read.
+    pub(crate) async fn read_cluster(&self, name: &str) -> anyhow::Result<(String, Value, Cluster)> {
+        let value = self.cluster(name).await?;
+        let of = format!("Cluster {}/{name}", self.namespace);
+        let cluster = parse(value.clone(), &of)?;
+        Ok((of, value, cluster))
+    }
+
+    /// All `Cluster`s, those of a namespace, or those with labels, and how many this version cannot read: each is complained of, and is no
+    /// reason to hide the others.
+    pub(crate) async fn clusters(
+        &self,
+        namespace: Option<&str>,
+        selector: Option<&str>,
+    ) -> anyhow::Result<(Vec<Cluster>, usize)> {
+        let items = match self.io.list(Kind::Cluster, namespace, selector).await {
+            Ok(items) => items,
+            Err(error) => {
+                self.installed().await?;
+                return Err(self.explain(error));
+            }
+        };
+        let asked = items.len();
+        let read = |item: Value| {
+            let of = ObjectKey::of(Kind::Cluster, &item).to_string();
+            parse(item, &of).inspect_err(output::complain).ok()
+        };
+        let all: Vec<Cluster> = items.into_iter().filter_map(read).collect();
+        let unreadable = asked - all.len();
+        Ok((all, unreadable))
     }
 
     /// Where the control plane of that `Cluster` is, or will be.
@@ -141,6 +178,16 @@ pub(crate) fn parse<T: DeserializeOwned>(value: Value, of: &str) -> anyhow::Resu
     })
 }
 
+/// The namespace that a file and the command line name.
+pub(crate) fn namespace_of<'a>(said: Option<&'a str>, asked: Option<&'a str>) -> anyhow::Result<Option<&'a str>> {
+    match (said, asked) {
+        (Some(said), Some(asked)) if said != asked => {
+            bail!("the file says namespace {said}, and -n says {asked}; leave one of them out")
+        }
+        (said, asked) => Ok(said.or(asked)),
+    }
+}
+
 /// The `Cluster` in a file.
 pub(crate) fn cluster_in(path: &Path) -> anyhow::Result<Cluster> {
     let text = output::read(path)?;
@@ -152,11 +199,11 @@ pub(crate) fn cluster_in(path: &Path) -> anyhow::Result<Cluster> {
     let (first, second) = (clusters.next(), clusters.next());
     let cluster = match (first, second) {
         (Some(cluster), None) => cluster,
-        (None, _) => anyhow::bail!("{file}: it has no Cluster of berth.dev/v1alpha1"),
-        (Some(_), Some(_)) => anyhow::bail!("{file}: it has more than one Cluster; pass one at a time"),
+        (None, _) => bail!("{file}: it has no Cluster of berth.dev/v1alpha1"),
+        (Some(_), Some(_)) => bail!("{file}: it has more than one Cluster; pass one at a time"),
     };
     if cluster["metadata"]["name"].as_str().is_none_or(str::is_empty) {
-        anyhow::bail!("{file}: metadata.name is missing");
+        bail!("{file}: metadata.name is missing");
     }
     parse(cluster, &file.to_string())
 }

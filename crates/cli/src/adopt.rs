@@ -1,6 +1,6 @@
 //! `adopt`: takes over a control-plane namespace whose `Cluster` is gone.
 
-use crate::access::{Access, parse};
+use crate::access::Access;
 use crate::args::{Adopt, Meta};
 use crate::confirm::confirmed;
 use crate::outcome::Outcome;
@@ -9,9 +9,10 @@ use anyhow::bail;
 use berth_api::conditions::{ConditionType, Reason, find};
 use berth_api::{Cluster, labels, names};
 use berth_kubeio::ErrorKind;
-use berth_plan::observed::{Observed, annotation, label, uid};
-use berth_plan::{Settings, State};
-use berth_plan_cluster::{Input, adoptable, plan};
+use berth_plan::object_meta::{annotation, label, uid};
+use berth_plan::observed::Observed;
+use berth_plan::{Planner as _, Settings, State};
+use berth_plan_cluster::{ClusterPlanner, Input, adoptable, without_advice};
 use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -19,9 +20,7 @@ use serde_json::{Value, json};
 /// Explains, asks, and sets the annotation.
 pub(crate) async fn run(meta: &Meta, args: &Adopt) -> anyhow::Result<Outcome> {
     let access = Access::to_write(meta).await?;
-    let value = access.cluster(&args.name).await?;
-    let of = format!("Cluster {}/{}", access.namespace, args.name);
-    let cluster = parse(value.clone(), &of)?;
+    let (of, value, cluster) = access.read_cluster(&args.name).await?;
     let cp_namespace = names::control_plane_namespace(&access.namespace, &args.name);
     let (live, verdict) = match access.io.get(&ObjectKey::cluster(Kind::Namespace, &cp_namespace)).await {
         Ok(live) => (live.clone(), judge(&cluster, live.as_ref(), Timestamp::now())),
@@ -44,9 +43,8 @@ pub(crate) async fn run(meta: &Meta, args: &Adopt) -> anyhow::Result<Outcome> {
     if !args.yes && !confirmed(&args.name, "take over")? {
         bail!("{of}: nothing was changed");
     }
-    let key = ObjectKey::namespaced(Kind::Cluster, &access.namespace, &args.name);
     let patch = json!({"metadata": {"annotations": {(labels::ADOPT): wanted}}});
-    unchanged::patch(&access, &key, &value, &patch).await?;
+    unchanged::patch(&access, &value, &patch).await?;
     output::print(&format!(
         "{of}: annotation {}={} is set, and the operator takes over. Next: kubectl berth status {name} -n {ns}\nOnce it is Ready, remove the annotation, since with it Berth accepts a replaced namespace unasked: kubectl -n {ns} annotate clusters.berth.dev {name} {}-\n",
         labels::ADOPT,
@@ -84,7 +82,7 @@ fn judge(cluster: &Cluster, live: Option<&Value>, now: Timestamp) -> Verdict {
         observed.put(cp_namespace.clone(), live.clone());
     }
     let settings = Settings::default();
-    let planned = plan(Input { object: cluster, observed: &observed, settings: &settings, now });
+    let planned = ClusterPlanner::plan(Input { object: cluster, observed: &observed, settings: &settings, now });
     let value = adoptable(cluster, &observed, &planned.plan);
     let blocked = planned.plan.stages.iter().find_map(|s| match &s.state {
         State::Blocked { reason: Reason::AdoptionRequired | Reason::ControlPlaneLost, message } => {
@@ -137,11 +135,10 @@ fn explanation(of: &str, cp_namespace: &str, cluster: &Cluster, live: Option<&Va
     ];
     let rows: Vec<_> = rows.iter().map(|(what, value)| vec![format!("  {what}"), paint::safe(value)]).collect();
     // How to take it over is what this command is for.
-    let why = why.split_once(". To take it over").map_or(why, |(why, _)| why);
     format!(
         "{}\n  {}\n{}This takes over etcd's data, the CAs and all keys in that namespace. Kubeconfigs of that tenant keep working.\n",
         paint::strong(of),
-        paint::safe(why),
+        paint::safe(without_advice(why)),
         output::columns(&rows)
     )
 }

@@ -45,9 +45,42 @@ fn list(args: &Images) -> anyhow::Result<String> {
     let mut text = String::new();
     for image in all {
         match &args.to {
-            Some(registry) => writeln!(text, "{image} {}", images::relocated(registry, &image))?,
+            Some(registry) => writeln!(text, "{image} {}", images::mirrored(registry, args.layout.into(), &image))?,
             None => writeln!(text, "{image}")?,
         }
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Layout;
+
+    #[test]
+    fn a_cache_has_them_by_upstreams_paths() {
+        let coredns = |layout| {
+            let to = Some("reg/k8s".into());
+            let all = list(&Images { versions: vec![], etcd: vec![], to, layout }).unwrap();
+            let line = all.lines().find(|line| line.contains("coredns")).unwrap();
+            line.split_once(' ').unwrap().1.split_once(':').unwrap().0.to_owned()
+        };
+        assert_eq!(
+            (coredns(Layout::Flat), coredns(Layout::Upstream)),
+            ("reg/k8s/coredns".into(), "reg/k8s/coredns/coredns".into())
+        );
+    }
+
+    /// Of Berth's own images the page says more than a name.
+    #[test]
+    fn the_page_lists_what_the_command_lists() {
+        let all = list(&Images { versions: vec![], etcd: vec![], to: None, layout: Layout::default() }).unwrap();
+        let upstream: Vec<&str> = all.lines().filter(|image| image.starts_with(images::UPSTREAM_REGISTRY)).collect();
+        let page = berth_testkit::fixtures::package().join("../../docs/install.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let (_, block) = page.split_once("$ kubectl berth images | grep ^registry.k8s.io\n").unwrap();
+        let (block, _) = block.split_once("```").unwrap();
+        assert_eq!(block.lines().collect::<Vec<_>>(), upstream, "in docs/install.md");
+        assert!(["coredns", "kube-proxy", "etcd"].iter().all(|name| block.contains(&format!("/{name}:"))));
+    }
 }

@@ -13,8 +13,6 @@ use berth_kubeio::{Calls, Io};
 use berth_pki::BootstrapToken;
 use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
-use kube::Config;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -32,9 +30,7 @@ pub(crate) async fn run(meta: &Meta, args: &JoinCommand) -> anyhow::Result<Outco
     let Some(published) = kubeconfig::published(&access, &args.name).await? else { return Ok(Outcome::NotYet) };
     let (_, ca) = server_and_ca(&published)?;
     let way = Way::to(&access, &args.name, published).await?;
-    let file =
-        Kubeconfig::from_yaml(&way.kubeconfig).map_err(|_| anyhow::anyhow!("the published kubeconfig is not YAML"))?;
-    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+    let config = kubeconfig::config(&way.kubeconfig).await?;
     let client = FencedClient::connect(config, Fence::open()).context("the tenant's kubeconfig")?;
     let tenant = Io::new(client, Arc::new(Calls::default()), DEADLINE);
 

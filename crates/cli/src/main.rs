@@ -25,6 +25,7 @@ mod rollouts;
 mod status;
 mod unchanged;
 mod upgrade;
+mod wait;
 mod world;
 
 use args::{Args, Verb};

@@ -27,8 +27,19 @@ pub(crate) fn complain(error: &anyhow::Error) {
     anstream::eprintln!("{} {}", paint::bad("error:"), paint::safe_lines(&format!("{error:#}")));
 }
 
+/// Prints what programs read, or else the text for people.
+pub(crate) fn show<T: Serialize>(format: Format, value: &T, table: impl FnOnce() -> String) -> anyhow::Result<()> {
+    print(&structured(format, value)?.unwrap_or_else(table))
+}
+
+/// A head, and rows below it.
+pub(crate) fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let head = head.into_iter().map(paint::strong).collect();
+    columns(&std::iter::once(head).chain(rows).collect::<Vec<_>>())
+}
+
 /// A value for programs; None: it is to be a text for people.
-pub(crate) fn structured<T: Serialize>(format: Format, value: &T) -> anyhow::Result<Option<String>> {
+fn structured<T: Serialize>(format: Format, value: &T) -> anyhow::Result<Option<String>> {
     Ok(match format {
         Format::Table => None,
         Format::Json => Some(json(value)?),
@@ -77,18 +88,12 @@ pub(crate) fn columns(rows: &[Vec<String>]) -> String {
     let most = rows.iter().map(Vec::len).max().unwrap_or_default();
     let widths: Vec<usize> =
         (0..most).map(|i| rows.iter().filter_map(|r| r.get(i)).map(|c| width(c)).max().unwrap_or_default()).collect();
-    let mut text = String::new();
-    for row in rows {
-        for (i, cell) in row.iter().enumerate() {
-            text.push_str(cell);
-            if i + 1 < row.len() {
-                let gap = widths.get(i).copied().unwrap_or_default().saturating_sub(width(cell)) + 2;
-                text.extend(std::iter::repeat_n(' ', gap));
-            }
-        }
-        text.push('\n');
-    }
-    text
+    let line = |row: &Vec<String>| {
+        let gap = |i: usize, cell: &str| if i + 1 < row.len() { widths[i].saturating_sub(width(cell)) + 2 } else { 0 };
+        let cells = row.iter().enumerate().map(|(i, cell)| format!("{cell}{}", " ".repeat(gap(i, cell))));
+        cells.chain(["\n".to_owned()]).collect::<String>()
+    };
+    rows.iter().map(line).collect()
 }
 
 /// What programs read of a value, which is the same in both forms.

@@ -1,17 +1,17 @@
 //! `rollouts`: versions × waves, and who holds them up.
 
 use crate::access::Access;
-use crate::args::{Meta, Rollouts};
+use crate::args::{Format, Meta, Rollouts};
 use crate::outcome::Outcome;
 use crate::output;
-use crate::paint::{bad, good, safe, strong, warn};
+use crate::paint::{bad, good, safe, warn};
 use berth_api::Cluster;
 use berth_api::cluster::TurnState;
 use berth_api::conditions::{ConditionType, Reason, find, shortened};
+use berth_api::version::{Version, same};
 use berth_plan::fleet::wave;
-use berth_render::Kind;
+use berth_plan_cluster::said_of_the_fleet;
 use serde::Serialize;
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -62,45 +62,14 @@ struct Report {
 /// Reads all Clusters that may be read, and counts.
 pub(crate) async fn run(meta: &Meta, args: &Rollouts) -> anyhow::Result<Outcome> {
     let access = Access::to_read(meta).await?;
-    let all = clusters(&access, meta.namespace.as_deref(), args.selector.as_deref()).await?;
+    let (all, _) = access.clusters(meta.namespace.as_deref(), args.selector.as_deref()).await?;
     let report = report(&all);
-    let text = match output::structured(args.output, &report)? {
-        Some(text) => text,
-        None if report.versions.is_empty() => {
-            output::note("there are no Clusters that are up");
-            return Ok(Outcome::Done);
-        }
-        None => show(&report),
-    };
-    output::print(&text)?;
+    if args.output == Format::Table && report.versions.is_empty() {
+        output::note("there are no Clusters that are up");
+    } else {
+        output::show(args.output, &report, || show(&report))?;
+    }
     Ok(Outcome::done_if(report.clusters.is_empty()))
-}
-
-/// All Clusters, those of a namespace, or those with labels. One that cannot be read is complained of.
-pub(crate) async fn clusters(
-    access: &Access,
-    namespace: Option<&str>,
-    selector: Option<&str>,
-) -> anyhow::Result<Vec<Cluster>> {
-    let listed = access.io.list_selected(Kind::Cluster, namespace, selector.unwrap_or_default()).await;
-    let items = match listed {
-        Ok(items) => items,
-        Err(error) => {
-            access.installed().await?;
-            return Err(access.explain(error));
-        }
-    };
-    let read = |item: Value| {
-        let of = format!("Cluster {}/{}", item["metadata"]["namespace"], item["metadata"]["name"]).replace('"', "");
-        match crate::access::parse(item, &of) {
-            Ok(cluster) => Some(cluster),
-            Err(error) => {
-                output::complain(&error);
-                None
-            }
-        }
-    };
-    Ok(items.into_iter().filter_map(read).collect())
 }
 
 /// How far a Cluster is with the version that its spec asks for. None: it is being made, or deleted.
@@ -109,25 +78,25 @@ fn state(cluster: &Cluster) -> Option<State> {
     let newest = status.history.first().filter(|_| cluster.metadata.deletion_timestamp.is_none())?;
     let asked = &cluster.spec.version;
     Some(match status.turn {
-        Some(turn) if turn.to == *asked => match turn.state {
+        Some(turn) if same(&turn.to, asked) => match turn.state {
             TurnState::Waiting | TurnState::Window | TurnState::Emulating => State::Waiting,
             TurnState::Blocked => State::Blocked,
             TurnState::Running => State::Running,
             TurnState::Succeeded => State::Done,
             TurnState::Failed => State::Failed,
         },
-        _ if newest.version == *asked => State::Done,
+        _ if same(&newest.version, asked) => State::Done,
         _ => State::Waiting,
     })
 }
 
 fn report(all: &[Cluster]) -> Report {
-    let mut rows: BTreeMap<(String, u8), Row> = BTreeMap::new();
+    let mut rows: BTreeMap<(Option<Version>, String, u8), Row> = BTreeMap::new();
     let (mut open, mut stopped) = (vec![], vec![]);
     for cluster in all {
         let Some(state) = state(cluster) else { continue };
         let (version, wave) = (cluster.spec.version.clone(), wave(cluster));
-        let row = rows.entry((version.clone(), wave)).or_default();
+        let row = rows.entry((cluster.spec.asked_version(), version.clone(), wave)).or_default();
         (row.version, row.wave) = (version.clone(), wave);
         *match state {
             State::Done => &mut row.done,
@@ -142,8 +111,7 @@ fn report(all: &[Cluster]) -> Report {
             _ => "the operator has not looked at it yet".to_owned(),
         };
         if find(&conditions, ConditionType::Ready).is_some_and(|ready| ready.reason == Reason::FleetStopped.as_str()) {
-            let why = message.split_once(": nobody else").map_or(&*message, |(_, why)| why);
-            stopped.push(format!("nobody else{why}"));
+            stopped.push(said_of_the_fleet(&message).to_owned());
         }
         if state != State::Done {
             let meta = &cluster.metadata;
@@ -151,18 +119,17 @@ fn report(all: &[Cluster]) -> Report {
             open.push(Open { cluster: format!("{namespace}/{name}"), version, wave, state, message });
         }
     }
-    open.sort_by(|a, b| (a.state, &a.version, a.wave, &a.cluster).cmp(&(b.state, &b.version, b.wave, &b.cluster)));
+    let parsed = |open: &Open| open.version.parse::<Version>().ok();
+    open.sort_by(|a, b| (a.state, parsed(a), a.wave, &a.cluster).cmp(&(b.state, parsed(b), b.wave, &b.cluster)));
     stopped.sort();
     stopped.dedup();
     Report { versions: rows.into_values().collect(), clusters: open, stopped }
 }
 
 fn show(report: &Report) -> String {
-    let head = ["VERSION", "WAVE", "DONE", "RUNNING", "WAITING", "BLOCKED", "FAILED"];
-    let mut rows: Vec<Vec<String>> = vec![head.into_iter().map(strong).collect()];
-    for row in &report.versions {
-        let count = |n: usize, paint: fn(&str) -> String| if n == 0 { "0".to_owned() } else { paint(&n.to_string()) };
-        rows.push(vec![
+    let count = |n: usize, paint: fn(&str) -> String| if n == 0 { "0".to_owned() } else { paint(&n.to_string()) };
+    let row = |row: &Row| {
+        vec![
             safe(&row.version),
             row.wave.to_string(),
             count(row.done, good),
@@ -170,13 +137,12 @@ fn show(report: &Report) -> String {
             count(row.waiting, str::to_owned),
             count(row.blocked, bad),
             count(row.failed, bad),
-        ]);
-    }
-    let mut text = output::columns(&rows);
+        ]
+    };
+    let head = ["VERSION", "WAVE", "DONE", "RUNNING", "WAITING", "BLOCKED", "FAILED"];
+    let mut text = output::table(head, report.versions.iter().map(row));
     if !report.clusters.is_empty() {
-        let head = ["STATE", "CLUSTER", "VERSION", "WAVE", "MESSAGE"];
-        let mut rows: Vec<Vec<String>> = vec![head.into_iter().map(strong).collect()];
-        for open in &report.clusters {
+        let row = |open: &Open| {
             let (state, paint): (_, fn(&str) -> String) = match open.state {
                 State::Failed => ("failed", bad),
                 State::Blocked => ("blocked", bad),
@@ -185,10 +151,11 @@ fn show(report: &Report) -> String {
             };
             let message = shortened(&safe(&open.message), 100);
             let cluster = safe(&open.cluster);
-            rows.push(vec![paint(state), cluster, safe(&open.version), open.wave.to_string(), message]);
-        }
+            vec![paint(state), cluster, safe(&open.version), open.wave.to_string(), message]
+        };
+        let head = ["STATE", "CLUSTER", "VERSION", "WAVE", "MESSAGE"];
         text.push('\n');
-        text.push_str(&output::columns(&rows));
+        text.push_str(&output::table(head, report.clusters.iter().map(row)));
     }
     for why in &report.stopped {
         let _ = writeln!(text, "\n{} {}", bad("stopped:"), safe(why));
@@ -217,6 +184,15 @@ mod tests {
             },
         });
         serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn the_tenth_patch_version_comes_after_the_ninth() {
+        let waits = |name: &str, version: &str| cluster(name, "5", version, None, "not seen");
+        let report = report(&[waits("a", "1.36.10"), waits("b", "1.36.9")]);
+        let versions: Vec<_> = report.versions.iter().map(|row| &*row.version).collect();
+        let clusters: Vec<_> = report.clusters.iter().map(|open| &*open.version).collect();
+        assert_eq!((versions, clusters), (vec!["1.36.9", "1.36.10"], vec!["1.36.9", "1.36.10"]));
     }
 
     #[test]

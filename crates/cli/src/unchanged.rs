@@ -4,14 +4,11 @@ use crate::access::Access;
 use anyhow::anyhow;
 use berth_api::labels;
 use berth_kubeio::ErrorKind;
-use berth_render::ObjectKey;
+use berth_render::{Kind, ObjectKey};
 use serde_json::Value;
 
 /// Who writes.
 const MANAGER: &str = "fieldManager=kubectl-berth";
-
-/// How often an object is read again whose status was written meanwhile. An operator at work writes one each second.
-const TRIES: usize = 8;
 
 /// Patches an object if it still is as it was read: the same UID, spec and annotations that ask for something. A status that the operator
 /// wrote meanwhile is no reason to refuse.
@@ -19,30 +16,18 @@ const TRIES: usize = 8;
 /// # Errors
 ///
 /// If somebody changed it meanwhile, or the API server refuses the patch.
-pub(crate) async fn patch(access: &Access, key: &ObjectKey, read: &Value, patch: &Value) -> anyhow::Result<()> {
+pub(crate) async fn patch(access: &Access, read: &Value, patch: &Value) -> anyhow::Result<()> {
+    let key = &ObjectKey::of(Kind::Cluster, read);
     let mut patch = patch.clone();
     patch["metadata"]["uid"] = read["metadata"]["uid"].clone();
-    let mut version = read["metadata"]["resourceVersion"].clone();
-    for _ in 0..TRIES {
-        patch["metadata"]["resourceVersion"] = version;
-        let error = match access.io.merge(key, "", MANAGER, &patch).await {
-            Ok(_) => return Ok(()),
-            Err(error) if error.kind == ErrorKind::Conflict => error,
-            Err(error) => return Err(access.explain(error)),
-        };
-        let now = access.io.get(key).await.map_err(|e| access.explain(e))?;
-        match now.filter(|now| same(read, now)) {
-            // Another UID of the same version does not come to be the same by reading it again.
-            Some(now) => version = now["metadata"]["resourceVersion"].clone(),
-            None => {
-                return Err(anyhow!(
-                    "{key} was changed meanwhile, so nothing was written. Run this again: {}",
-                    error.message
-                ));
-            }
+    patch["metadata"]["resourceVersion"] = read["metadata"]["resourceVersion"].clone();
+    let written = access.io.merge_unless_changed(key, "", MANAGER, patch, |now| same(read, now)).await;
+    written.map(drop).map_err(|error| match error.kind {
+        ErrorKind::Conflict => {
+            anyhow!("{key} was changed meanwhile, so nothing was written. Run this again: {}", error.message)
         }
-    }
-    Err(anyhow!("{key} is written all the time, so nothing was written. Run this again"))
+        _ => access.explain(error),
+    })
 }
 
 /// Whether nobody asked for anything else since.
@@ -53,6 +38,19 @@ fn same(read: &Value, now: &Value) -> bool {
         (meta["uid"].clone(), meta["generation"].clone(), meta["deletionTimestamp"].clone(), annotations)
     };
     asks(read) == asks(now)
+}
+
+/// The merge patch that turns `old` into `new`: what `new` leaves out is removed.
+pub(crate) fn merge_patch(old: &Value, new: &Value) -> Value {
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => {
+            let gone = old.keys().filter(|k| !new.contains_key(*k)).map(|k| (k.clone(), Value::Null));
+            let kept =
+                new.iter().map(|(k, v)| (k.clone(), old.get(k).map_or_else(|| v.clone(), |o| merge_patch(o, v))));
+            Value::Object(gone.chain(kept).collect())
+        }
+        _ => new.clone(),
+    }
 }
 
 #[cfg(test)]

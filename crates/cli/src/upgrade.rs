@@ -2,36 +2,29 @@
 
 mod many;
 
-use crate::access::{Access, parse};
+use crate::access::Access;
 use crate::args::{Meta, Upgrade};
 use crate::confirm::confirmed;
 use crate::outcome::Outcome;
+use crate::wait::until;
 use crate::{output, paint, plan, unchanged};
 use anyhow::bail;
-use berth_api::conditions::{ConditionType, Reason, find};
+use berth_api::conditions::{ConditionType, Reason, find, is_settled};
 use berth_api::version::Version;
 use berth_api::{Cluster, labels};
-use berth_render::{Kind, ObjectKey};
-use jiff::Timestamp;
 use serde_json::{Value, json};
-use std::time::Duration;
-
-/// From one look to the next.
-const PACE: Duration = Duration::from_secs(2);
 
 /// Shows the plan, asks, writes, and waits.
 pub(crate) async fn run(meta: &Meta, args: &Upgrade) -> anyhow::Result<Outcome> {
     let Some(name) = &args.name else { return many::run(meta, args).await };
     let access = Access::to_write(meta).await?;
-    let of = format!("Cluster {}/{name}", access.namespace);
-    let value = access.cluster(name).await?;
-    let cluster: Cluster = parse(value.clone(), &of)?;
+    let (of, value, cluster) = access.read_cluster(name).await?;
     let to = args.to.to_string();
-    if cluster.spec.version == to {
+    if cluster.spec.asked_version() == Some(args.to) {
         output::print(&format!("{of}: spec.version is {to} already\n"))?;
         if args.now {
             let patch = patch_of(&json!({}), Some(&roll(&cluster, false)));
-            unchanged::patch(&access, &key(&access, name), &value, &patch).await?;
+            unchanged::patch(&access, &value, &patch).await?;
             output::print(&format!("{of}: it waits for no window any more\n"))?;
         }
     } else {
@@ -47,11 +40,8 @@ pub(crate) async fn run(meta: &Meta, args: &Upgrade) -> anyhow::Result<Outcome> 
     if !args.wait {
         return Ok(Outcome::Done);
     }
-    wait(&access, name, args, &of).await
-}
-
-fn key(access: &Access, name: &str) -> ObjectKey {
-    ObjectKey::namespaced(Kind::Cluster, &access.namespace, name)
+    let look = async || Ok(progress(&access.read_cluster(name).await?.2, args.to));
+    Ok(Outcome::done_if(until(args.timeout, look).await? == Some(true)))
 }
 
 /// The value of the annotation that waits for no window. `changes`: the spec is changed in the same call, so its generation is the next.
@@ -95,28 +85,7 @@ pub(crate) async fn propose(
     if !yes && !confirmed(name, what)? {
         bail!("{of}: nothing was changed");
     }
-    unchanged::patch(access, &key(access, name), value, &patch_of(&spec, roll.as_deref())).await
-}
-
-async fn wait(access: &Access, name: &str, args: &Upgrade, of: &str) -> anyhow::Result<Outcome> {
-    let until = Timestamp::now() + args.timeout;
-    let mut said = String::new();
-    loop {
-        let cluster: Cluster = parse(access.cluster(name).await?, of)?;
-        let (ended, message) = progress(&cluster, args.to);
-        if message != said {
-            output::print(&format!("{}\n", paint::safe(&message)))?;
-            said = message;
-        }
-        match ended {
-            Some(done) => return Ok(Outcome::done_if(done)),
-            None if Timestamp::now() >= until => {
-                output::note(&format!("not done within {:#}; Berth goes on with it", args.timeout));
-                return Ok(Outcome::NotYet);
-            }
-            None => tokio::time::sleep(PACE).await,
-        }
-    }
+    unchanged::patch(access, value, &patch_of(&spec, roll.as_deref())).await
 }
 
 /// What is to be expected, from the versions alone: the operator judges the rest.
@@ -125,7 +94,7 @@ fn explanation(of: &str, cluster: &Cluster, to: Version) -> String {
     let emulates =
         status.emulated_version.as_ref().map(|minor| format!(", which emulates {minor}")).unwrap_or_default();
     let runs = status.version.as_deref().unwrap_or("no version yet");
-    let minor = cluster.spec.version.parse::<Version>().ok().and_then(|now| to.minor().since(now.minor()));
+    let minor = cluster.spec.asked_version().and_then(|now| to.minor().since(now.minor()));
     let wait = &cluster.spec.upgrade.finalize_after;
     let what = match minor {
         Some(0) => "a patch version: kube-apiserver rolls first, then the others".to_owned(),
@@ -147,18 +116,23 @@ fn progress(cluster: &Cluster, to: Version) -> (Option<bool>, String) {
     if status.observed_generation != cluster.metadata.generation {
         return (None, "wait: the operator has not seen it yet".to_owned());
     }
-    if cluster.spec.version != to.to_string() {
+    if cluster.spec.asked_version() != Some(to) {
         return (Some(false), format!("spec.version is {} by now", cluster.spec.version));
     }
     let of = |type_| find(&status.conditions, type_);
     let Some(ready) = of(ConditionType::Ready) else { return (None, "wait: no condition Ready yet".to_owned()) };
-    let through = status.version == Some(to.to_string());
-    if ready.status == "True" && through {
+    let through = status.version.is_some_and(|runs| runs.parse() == Ok(to));
+    if is_settled(ready) && through {
         let emulating = ready.reason == Reason::Emulating.as_str();
-        let message = if emulating { ready.message.clone() } else { format!("{to} is served") };
+        let message = match &*ready.status {
+            "True" if emulating => ready.message.clone(),
+            "True" => format!("{to} is served"),
+            _ => format!("{to} runs; Ready is False for another reason, {}: {}", ready.reason, ready.message),
+        };
         return (Some(true), message);
     }
-    match of(ConditionType::Stalled).filter(|stalled| stalled.status == "True") {
+    // What was wrong before it, and is no obstacle to it, does not end it.
+    match of(ConditionType::Stalled).filter(|stalled| stalled.status == "True" && !is_settled(ready)) {
         Some(stalled) => (Some(false), format!("{}: {}", stalled.reason, stalled.message)),
         None => (None, format!("wait: {}", ready.message)),
     }
@@ -197,6 +171,12 @@ mod tests {
         assert_eq!(ended("1.36.3", &[("Ready", "True", "AsExpected", "")]), (Some(true), "1.36.3 is served".into()));
         let emulates = ended("1.36.3", &[("Ready", "True", "Emulating", "until then")]);
         assert_eq!(emulates, (Some(true), "until then".into()));
+        let no_address =
+            |message| [("Ready", "False", "NoIPAddress", message), ("Stalled", "True", "NoIPAddress", message)];
+        let through = "1.36.3 runs; Ready is False for another reason, NoIPAddress: set a field".to_owned();
+        assert_eq!(ended("1.36.3", &no_address("set a field")), (Some(true), through));
+        let waits = ended("1.35.4", &no_address("set a field. 1.36.3: waiting for spec.upgrade.window"));
+        assert_eq!(waits, (None, "wait: set a field. 1.36.3: waiting for spec.upgrade.window".into()));
         let blocked = [("Ready", "False", "UpgradeBlocked", "no"), ("Stalled", "True", "UpgradeBlocked", "no")];
         assert_eq!(ended("1.35.4", &blocked), (Some(false), "UpgradeBlocked: no".into()));
         let changed = progress(&cluster("1.36.4", 2, &status("1.36.3", &[])), to);

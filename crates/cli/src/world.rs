@@ -5,8 +5,8 @@ use anyhow::{anyhow, bail};
 use berth_api::Cluster;
 use berth_plan::asked::Look;
 use berth_plan::observed::{ApiProbe, InsideTenant, Observed, Published};
-use berth_plan::{MetaCluster, Plan, Settings, State};
-use berth_plan_cluster::{ClusterPlan, Input, plan};
+use berth_plan::{MetaCluster, Plan, Planner as _, Settings, State};
+use berth_plan_cluster::{ClusterPlanner, Input};
 use berth_plan_etcd::EtcdPlanner;
 use berth_render::{Kind, STAMPS};
 use berth_sim::{Choices, World};
@@ -73,36 +73,40 @@ pub(crate) fn settle(cluster: &Cluster, settings: &Settings, meta: MetaCluster) 
     };
     let mut world = world(observed, now());
     for _ in 0..ROUNDS {
-        let planned = cluster_plan(&world, cluster, settings);
-        refuse(&planned.plan, "Cluster")?;
-        apply_plan(&mut world, &planned.plan)?;
-        let mut done = planned.plan.is_empty();
-        if let Some((etcd, status_changed)) = world.plan_etcd::<EtcdPlanner>(settings).map_err(anyhow::Error::msg)? {
-            refuse(&etcd.plan, "EtcdCluster")?;
-            apply_plan(&mut world, &etcd.plan)?;
-            done &= etcd.plan.is_empty() && !status_changed;
-        }
-        if done {
+        if round(&mut world, cluster, settings, |_, kind, plan| refuse(plan, kind))? {
             return Ok(world);
         }
     }
     bail!("the plans for this Cluster never end; this is a bug in Berth")
 }
 
-/// What the controller of the `Cluster` would do.
-pub(crate) fn cluster_plan(world: &World, cluster: &Cluster, settings: &Settings) -> ClusterPlan {
-    plan(Input { object: cluster, observed: &world.observed, settings, now: world.now })
+/// One round of both planners, each after the other's actions. What it plans is shown to `look` before it is applied. True: nothing is left to
+/// do.
+pub(crate) fn round(
+    world: &mut World,
+    cluster: &Cluster,
+    settings: &Settings,
+    mut look: impl FnMut(&World, Kind, &Plan) -> anyhow::Result<()>,
+) -> anyhow::Result<bool> {
+    let plan =
+        ClusterPlanner::plan(Input { object: cluster, observed: &world.observed, settings, now: world.now }).plan;
+    look(world, Kind::Cluster, &plan)?;
+    apply(world, &plan)?;
+    let etcd = world.plan_etcd::<EtcdPlanner>(settings).map_err(anyhow::Error::msg)?;
+    let Some((etcd, status_changed)) = etcd else { return Ok(plan.is_empty()) };
+    look(world, Kind::EtcdCluster, &etcd.plan)?;
+    apply(world, &etcd.plan)?;
+    Ok(plan.is_empty() && etcd.plan.is_empty() && !status_changed)
 }
 
-/// Everything that a plan says.
-pub(crate) fn apply_plan(world: &mut World, plan: &Plan) -> anyhow::Result<()> {
+fn apply(world: &mut World, plan: &Plan) -> anyhow::Result<()> {
     let mut actions = plan.actions();
     actions.try_for_each(|a| world.apply_action(a)).map_err(|e| anyhow!("{e}; this is a bug in Berth"))
 }
 
 /// What a person must correct.
-fn refuse(plan: &Plan, what: &str) -> anyhow::Result<()> {
+fn refuse(plan: &Plan, kind: Kind) -> anyhow::Result<()> {
     let Some(stage) = plan.stages.iter().find(|s| matches!(s.state, State::Blocked { .. })) else { return Ok(()) };
     let (reason, text) = stage.sentence().map(|(r, t)| (r.as_str(), t)).unwrap_or_default();
-    bail!("{what}: {reason}: {text}")
+    bail!("{kind}: {reason}: {text}")
 }

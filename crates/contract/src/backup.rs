@@ -27,8 +27,14 @@ pub mod keys {
     pub const PREFIX: &str = "prefix";
     /// Whether a team's own store has the bucket in the path: `true` or `false`. Default `true`.
     pub const PATH_STYLE: &str = "pathStyle";
+    /// Token of a session, where the access key is one for a time. Default: none.
+    pub const SESSION_TOKEN: &str = "sessionToken";
+    /// How a team's own store encrypts what is written: `AES256`, `aws:kms` or `aws:kms:dsse`. Default: as the bucket says.
+    pub const SERVER_SIDE_ENCRYPTION: &str = "serverSideEncryption";
+    /// The KMS key that it encrypts with. Default: the bucket's.
+    pub const KMS_KEY_ID: &str = "kmsKeyID";
     /// Those that are no secret.
-    pub const PLAIN: [&str; 5] = [ENDPOINT, BUCKET, REGION, PREFIX, PATH_STYLE];
+    pub const PLAIN: [&str; 7] = [ENDPOINT, BUCKET, REGION, PREFIX, PATH_STYLE, SERVER_SIDE_ENCRYPTION, KMS_KEY_ID];
 }
 
 /// What is to be done.
@@ -159,6 +165,32 @@ pub struct Store {
     pub region: String,
     /// Whether the bucket is part of the path, and not of the host's name.
     pub path_style: bool,
+    /// How the server encrypts what is written, of [`ENCRYPTIONS`]. Empty: as the bucket says.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub server_side_encryption: String,
+    /// The key of its key service that it encrypts with. Empty: the bucket's.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kms_key_id: String,
+}
+
+/// How a server can encrypt what is written.
+pub const ENCRYPTIONS: [&str; 3] = ["AES256", "aws:kms", "aws:kms:dsse"];
+
+impl Store {
+    /// What is wrong with how it encrypts: the key (see [`keys`]), and a sentence.
+    pub fn encryption_problem(&self) -> Option<(&'static str, &'static str)> {
+        let Self { server_side_encryption: how, kms_key_id: key, .. } = self;
+        if !how.is_empty() && !ENCRYPTIONS.contains(&how.as_str()) {
+            return Some((keys::SERVER_SIDE_ENCRYPTION, "none of AES256, aws:kms and aws:kms:dsse"));
+        }
+        let is_plain = key.len() <= 300 && key.chars().all(|c| c.is_ascii_alphanumeric() || ":/_.-".contains(c));
+        if !is_plain {
+            return Some((keys::KMS_KEY_ID, "no ID or ARN of a key"));
+        }
+        let lacks_kms = !key.is_empty() && !how.starts_with("aws:kms");
+        lacks_kms
+            .then_some((keys::KMS_KEY_ID, "a key that goes with serverSideEncryption aws:kms or aws:kms:dsse only"))
+    }
 }
 
 /// Whose data it is.
@@ -242,6 +274,8 @@ pub enum Outcome {
     Read,
     /// It is gone.
     Deleted,
+    /// The store keeps it, whoever deletes it.
+    Kept(Kept),
     /// It can be restored.
     Checked(Manifest),
     /// It is on the volume, and the marker beside it says so.
@@ -254,6 +288,16 @@ impl From<Manifest> for Outcome {
     fn from(manifest: Manifest) -> Self {
         Self::Verified(Proof { manifest, earlier: None })
     }
+}
+
+/// A snapshot under retention.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Until when, by RFC 3339. None: the store does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// What the store says, without credentials.
+    pub message: String,
 }
 
 /// Why a task failed.

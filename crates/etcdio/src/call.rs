@@ -1,8 +1,8 @@
 //! One TLS connection to one member, and calls on it.
 
 use crate::error::CallError;
-use crate::target::Member;
-use crate::wire::{self, Call};
+use crate::target::{EtcdTarget, Member};
+use crate::wire::{self, Call, Done};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::Request;
@@ -52,8 +52,21 @@ impl Drop for Connection {
 }
 
 impl Connection {
+    /// Connects to a member, and asks it.
+    pub(crate) async fn asked<T: DeserializeOwned>(
+        member: &Member,
+        tls: Arc<ClientConfig>,
+        call: &Call,
+        limit: Duration,
+    ) -> Result<(Self, T), CallError> {
+        let by = Deadline::new(limit);
+        let mut connection = Self::open(member, tls, by).await?;
+        let answer = connection.ask(call, by).await?;
+        Ok((connection, answer))
+    }
+
     /// Connects and shakes hands.
-    pub(crate) async fn open(member: &Member, tls: Arc<ClientConfig>, by: Deadline) -> Result<Self, CallError> {
+    async fn open(member: &Member, tls: Arc<ClientConfig>, by: Deadline) -> Result<Self, CallError> {
         let stream = by.within("connecting", TcpStream::connect(member.address)).await?;
         let stream = stream.map_err(|e| CallError::io(&e))?;
         let shake = TlsConnector::from(tls).connect(member.host.clone(), stream);
@@ -86,4 +99,11 @@ impl Connection {
         };
         by.within(call.doing, exchange).await?
     }
+}
+
+/// Tells the member of that name.
+pub(crate) async fn tell(target: &EtcdTarget, via: &str, call: &Call, limit: Duration) -> Result<(), CallError> {
+    let member = target.members.iter().find(|m| m.name == via).ok_or_else(|| CallError::NoMember(via.to_owned()))?;
+    let (_, Done {}) = Connection::asked(member, target.credential.tls(), call, limit).await?;
+    Ok(())
 }

@@ -1,9 +1,9 @@
 //! What changes an etcd's members: one call to one member.
 
-use crate::call::{Connection, Deadline};
+use crate::call::tell;
 use crate::error::CallError;
 use crate::target::EtcdTarget;
-use crate::wire::{Call, Done};
+use crate::wire::Call;
 use berth_plan::MemberChange;
 use std::time::Duration;
 
@@ -13,10 +13,5 @@ pub const CHANGE_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Tells the member of that name. An error says nothing about whether it was done: the answer may be what was lost.
 pub async fn change(target: &EtcdTarget, via: &str, change: &MemberChange, limit: Duration) -> Result<(), CallError> {
-    let call = Call::of(change)?;
-    let member = target.members.iter().find(|m| m.name == via).ok_or_else(|| CallError::NoMember(via.to_owned()))?;
-    let by = Deadline::new(limit);
-    let mut connection = Connection::open(member, target.credential.tls(), by).await?;
-    let Done {} = connection.ask(&call, by).await?;
-    Ok(())
+    tell(target, via, &Call::of(change)?, limit).await
 }

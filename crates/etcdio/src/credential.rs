@@ -2,7 +2,7 @@
 
 use crate::error::TargetError;
 use berth_api::names;
-use berth_pki::{CertSpec, Clocks, Lifetime, Usage};
+use berth_pki::{CertSpec, Clocks, Usage};
 use jiff::SignedDuration;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
@@ -22,14 +22,7 @@ impl Credential {
     /// Issues one, signed by the client CA, which is also the CA that the members' certificates are checked against.
     pub fn issue(ca_cert_pem: &[u8], ca_key_pem: &[u8], clocks: impl Into<Clocks>) -> Result<Self, TargetError> {
         let clocks = clocks.into();
-        let spec = CertSpec {
-            common_name: names::OPERATOR_USER.into(),
-            organizations: vec![],
-            dns_names: vec![],
-            ip_addresses: vec![],
-            usage: Usage::Client,
-            lifetime: Lifetime::leaf(clocks.covered(LIFETIME)),
-        };
+        let spec = CertSpec::new(names::OPERATOR_USER, Usage::Client, clocks.covered(LIFETIME));
         let pair = berth_pki::issue(&spec, ca_cert_pem, ca_key_pem, clocks)?;
         let config = config(ca_cert_pem, pair.cert_pem.as_bytes(), pair.key_pem.expose_bytes())?;
         Ok(Self { config: Arc::new(config) })

@@ -98,14 +98,9 @@ impl CallError {
     /// From an error of HTTP, which may hide one of TLS: with TLS 1.3 a server refuses a client's certificate only after the
     /// client has finished its handshake.
     pub(crate) fn http(error: &hyper::Error) -> Self {
-        let mut source: Option<&(dyn Error + 'static)> = Some(error);
-        while let Some(e) = source {
-            if let Some(io) = e.downcast_ref::<io::Error>() {
-                return Self::io(io);
-            }
-            source = e.source();
-        }
-        Self::Broken(error.to_string())
+        let mut all = std::iter::successors(Some(error as &(dyn Error + 'static)), |cause| (**cause).source());
+        let io = all.find_map(|cause| cause.downcast_ref::<io::Error>());
+        io.map_or_else(|| Self::Broken(error.to_string()), Self::io)
     }
 }
 

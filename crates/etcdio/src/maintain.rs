@@ -1,9 +1,9 @@
 //! What looks after an etcd's databases: one call to one member.
 
-use crate::call::{Connection, Deadline};
+use crate::call::{Connection, tell};
 use crate::error::CallError;
 use crate::target::{EtcdTarget, Member};
-use crate::wire::{Call, Done, Hash};
+use crate::wire::{Call, Hash};
 use berth_plan::{KvHash, Maintenance};
 use futures::future::join_all;
 use std::time::Duration;
@@ -19,13 +19,9 @@ const COMPACTED: &str = "required revision has been compacted";
 
 /// Tells the member of that name. An error says nothing about whether it was done: the answer may be what was lost.
 pub async fn maintain(target: &EtcdTarget, via: &str, what: &Maintenance, limit: Duration) -> Result<(), CallError> {
-    let call = Call::for_upkeep(what)?;
-    let member = target.members.iter().find(|m| m.name == via).ok_or_else(|| CallError::NoMember(via.to_owned()))?;
-    let by = Deadline::new(limit);
-    let mut connection = Connection::open(member, target.credential.tls(), by).await?;
-    match connection.ask::<Done>(&call, by).await {
+    match tell(target, via, &Call::for_upkeep(what)?, limit).await {
         Err(CallError::Http { message, .. }) if message.contains(COMPACTED) => Ok(()),
-        answer => answer.map(|Done {}| ()),
+        answer => answer,
     }
 }
 
@@ -33,9 +29,8 @@ pub async fn maintain(target: &EtcdTarget, via: &str, what: &Maintenance, limit:
 pub async fn hashes(target: &EtcdTarget, revision: i64, limit: Duration) -> Vec<KvHash> {
     let call = Call::for_hash(revision);
     let ask = async |member: &Member| -> Result<(u32, i64), CallError> {
-        let by = Deadline::new(limit);
-        let mut connection = Connection::open(member, target.credential.tls(), by).await?;
-        Ok(connection.ask::<Hash>(&call, by).await?.compared())
+        let (_, hash): (_, Hash) = Connection::asked(member, target.credential.tls(), &call, limit).await?;
+        Ok(hash.compared())
     };
     let asked = target
         .members

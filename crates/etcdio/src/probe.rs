@@ -2,7 +2,7 @@
 
 use crate::call::{Connection, Deadline};
 use crate::error::CallError;
-use crate::target::{EtcdTarget, Member};
+use crate::target::EtcdTarget;
 use crate::wire::{ALARMS, Alarm, Alarms, Listed, MEMBERS, Members, STATUS, Status};
 use berth_plan::observed::{EtcdProbe, ListedMember, MemberProbe, RaisedAlarm};
 use futures::future::{join_all, select_ok};
@@ -15,7 +15,8 @@ pub const DEADLINE: Duration = Duration::from_secs(2);
 pub async fn probe(target: &EtcdTarget, limit: Duration) -> EtcdProbe {
     let mut probe = EtcdProbe::default();
     let mut open = vec![];
-    let asked = join_all(target.members.iter().map(|m| status(m, target, limit))).await;
+    let ask = async |member| Connection::asked::<Status>(member, target.credential.tls(), &STATUS, limit).await;
+    let asked = join_all(target.members.iter().map(ask)).await;
     for (member, answer) in target.members.iter().zip(asked) {
         let result = match answer {
             Ok((connection, status)) => {
@@ -62,13 +63,6 @@ pub async fn probe(target: &EtcdTarget, limit: Duration) -> EtcdProbe {
 fn listed(member: Listed) -> ListedMember {
     let Listed { id, name, peer_urls, learner } = member;
     ListedMember { name, id: id.to_string(), peer_urls, learner }
-}
-
-async fn status(member: &Member, target: &EtcdTarget, limit: Duration) -> Result<(Connection, Status), CallError> {
-    let by = Deadline::new(limit);
-    let mut connection = Connection::open(member, target.credential.tls(), by).await?;
-    let status = connection.ask(&STATUS, by).await?;
-    Ok((connection, status))
 }
 
 /// What needs a quorum: the list is read by consensus, and etcd sends even the question for alarms through its log, as a write.

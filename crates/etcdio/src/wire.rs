@@ -8,6 +8,7 @@ use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use serde_json::json;
 use std::borrow::Cow;
+use std::str::FromStr;
 
 /// The key `berth.dev/upkeep`, in base64: it is written to see whether etcd takes writes. kube-apiserver's keys begin with `/registry`.
 const PROBE: &str = "YmVydGguZGV2L3Vwa2VlcA==";
@@ -83,20 +84,24 @@ pub(crate) const MEMBERS: Call =
 /// All members' alarms.
 pub(crate) const ALARMS: Call = Call::new("/v3/maintenance/alarm", r#"{"action":"GET"}"#, "asking for alarms");
 
-/// An ID, as etcd's own tools print it.
+/// A number that is written as a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Id(u64);
+pub(crate) struct Number<T>(T);
 
+/// An ID.
+pub(crate) type Id = Number<u64>;
+
+/// As etcd's own tools print it.
 impl std::fmt::Display for Id {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:x}", self.0)
     }
 }
 
-impl<'de> Deserialize<'de> for Id {
+impl<'de, T: FromStr> Deserialize<'de> for Number<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        text.parse().map(Self).map_err(|_| D::Error::custom("an ID is not a number"))
+        text.parse().map(Self).map_err(|_| D::Error::custom("not a number"))
     }
 }
 
@@ -105,7 +110,7 @@ impl<'de> Deserialize<'de> for Id {
 pub(crate) struct Header {
     pub(crate) cluster_id: Id,
     pub(crate) member_id: Id,
-    revision: Number,
+    revision: Number<i64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -120,15 +125,15 @@ pub(crate) struct Status {
     #[serde(default)]
     pub(crate) errors: Vec<String>,
     #[serde(rename = "raftIndex", default)]
-    raft_index: Number,
+    raft_index: Number<u64>,
     #[serde(rename = "raftAppliedIndex", default)]
-    applied_index: Number,
+    applied_index: Number<u64>,
     #[serde(rename = "dbSize", default)]
-    db_size: Number,
+    db_size: Number<i64>,
     #[serde(rename = "dbSizeInUse", default)]
-    db_size_in_use: Number,
+    db_size_in_use: Number<i64>,
     #[serde(rename = "dbSizeQuota", default)]
-    quota: Number,
+    quota: Number<i64>,
     #[serde(rename = "storageVersion", default)]
     pub(crate) storage_version: String,
 }
@@ -139,18 +144,13 @@ pub(crate) struct Status {
 pub(crate) struct Hash {
     hash: u32,
     /// `-1`: never compacted.
-    #[serde(deserialize_with = "signed")]
-    compact_revision: i64,
-}
-
-fn signed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
-    String::deserialize(deserializer)?.parse().map_err(|_| D::Error::custom("not a number"))
+    compact_revision: Number<i64>,
 }
 
 impl Hash {
     /// Hash, and the revision that it was compacted at.
     pub(crate) fn compared(&self) -> (u32, i64) {
-        (self.hash, self.compact_revision)
+        (self.hash, self.compact_revision.0)
     }
 }
 
@@ -160,22 +160,11 @@ impl Status {
         Progress {
             raft_index: self.raft_index.0,
             applied_index: self.applied_index.0,
-            db_size: self.db_size.0.try_into().unwrap_or_default(),
-            db_size_in_use: self.db_size_in_use.0.try_into().unwrap_or_default(),
-            quota: self.quota.0.try_into().unwrap_or_default(),
-            revision: self.header.revision.0.try_into().unwrap_or_default(),
+            db_size: self.db_size.0,
+            db_size_in_use: self.db_size_in_use.0,
+            quota: self.quota.0,
+            revision: self.header.revision.0,
         }
-    }
-}
-
-/// A number that is written as a text.
-#[derive(Clone, Copy, Debug, Default)]
-struct Number(u64);
-
-impl<'de> Deserialize<'de> for Number {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map(Self).map_err(|_| D::Error::custom("not a number"))
     }
 }
 

@@ -4,56 +4,49 @@ use crate::calls::Io;
 use crate::error::{ErrorKind, IoError};
 use crate::observe::Snapshot;
 use crate::refused::refused_by_job;
-use berth_api::backup::{EtcdBackup, STORE_SECRET, phase};
+use berth_api::backup::{EtcdBackup, STORE_SECRET};
 use berth_api::{EtcdBackupSchedule, EtcdRestore, labels, names};
-use berth_plan::observed::label;
+use berth_plan::backup_jobs::{age, job_names, owner_labels, secret_beside};
+use berth_plan::object_meta::label;
 use berth_plan::{MetaCluster, SecretFacts, Settings};
-use berth_plan_backup::backup::asks;
-use berth_plan_backup::restore;
+use berth_plan_backup::{StoreObject, Target, backup, restore};
 use berth_render::{Kind, ObjectKey};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
 use serde_json::json;
 use std::sync::Arc;
+
+/// A Job that is younger may get its pod yet.
+const A_MOMENT: SignedDuration = SignedDuration::from_secs(3);
 
 /// Reads the etcd that it is of, its Job and the pods of that, and, as long as it has not ended, the store's Secret, who else is
 /// waiting, and the Jobs of all. `is_stuck`: whether the operator cannot get on with an `EtcdBackup`.
 pub async fn observe_backup(
     io: &Io,
-    backup: &EtcdBackup,
+    object: &EtcdBackup,
     settings: &Settings,
     meta: &Arc<MetaCluster>,
     now: Timestamp,
     is_stuck: impl Fn(&ObjectKey) -> bool,
 ) -> Result<Snapshot, IoError> {
     let mut snapshot = Snapshot::of(meta);
-    let asks = asks(backup, settings);
-    let name = backup.metadata.name.as_deref().unwrap_or_default();
-    let own = backup.metadata.namespace.as_deref().unwrap_or_default();
-    let space = asks.namespace.as_str();
-    if asks.cluster.is_some() && !is_home(io, &mut snapshot, space, own).await? {
-        return fleet(io, &mut snapshot, backup, is_stuck).await.map(|()| snapshot);
+    let target = Target::from(object);
+    let own = ObjectKey::namespaced(Kind::EtcdBackup, object.namespace().unwrap_or_default(), object.name_any());
+    if !is_home(io, &mut snapshot, &target, &own).await? {
+        return fleet(io, &mut snapshot, object, &own, is_stuck).await.map(|()| snapshot);
     }
-    let mut keys = beside(&[names::backup(name), names::backup_deletion(name)], space);
-    let ended = backup.status.as_ref().and_then(|s| s.phase.as_deref());
-    let at_rest =
-        [Some(phase::VERIFIED), Some(phase::FAILED)].contains(&ended) && backup.metadata.deletion_timestamp.is_none();
-    if !at_rest {
-        keys.extend(of_etcd(&asks.etcd, asks.cluster.as_ref()));
-        keys.extend(asks.credentials.clone().filter(|_| backup.spec.secret_ref.is_none()));
-        keys.extend(asks.claim.clone());
-        keys.extend(berth_plan_backup::backup::schedule(backup));
+    let jobs = jobs(&own, &target);
+    if object.has_ended() && object.metadata.deletion_timestamp.is_none() {
+        get(io, &mut snapshot, jobs).await?;
+        return Ok(snapshot);
     }
-    get(io, &mut snapshot, keys).await?;
-    let earlier = berth_plan_backup::backup::earlier(backup, &snapshot.observed, settings).filter(|_| !at_rest);
+    let keys = jobs.into_iter().chain(of_etcd(&target)).chain(backup::schedule(object));
+    get(io, &mut snapshot, keys.collect()).await?;
+    let earlier = backup::earlier(object, &snapshot.observed);
     get(io, &mut snapshot, earlier.into_iter().collect()).await?;
-    if let Some(key) = asks.credentials.filter(|_| !at_rest && backup.spec.secret_ref.is_some()) {
-        teams_store(io, &mut snapshot, &key).await?;
-    }
-    if !at_rest {
-        let selector = format!("{}={name},{}={own}", labels::ETCD_BACKUP, labels::ETCD_BACKUP_NAMESPACE);
-        pods(io, &mut snapshot, space, &selector, now).await?;
-        fleet(io, &mut snapshot, backup, is_stuck).await?;
-    }
+    store(io, &mut snapshot, backup::store_object(object, settings)).await?;
+    pods(io, &mut snapshot, &target.namespace, &own, now).await?;
+    fleet(io, &mut snapshot, object, &own, is_stuck).await?;
     Ok(snapshot)
 }
 
@@ -86,34 +79,25 @@ pub async fn observe_recoveries(io: &Io, namespace: &str, snapshot: &mut Snapsho
 /// Reads the etcd that is restored, the backup, both Jobs and their pods.
 pub async fn observe_restore(
     io: &Io,
-    restore: &EtcdRestore,
+    object: &EtcdRestore,
     settings: &Settings,
     meta: &Arc<MetaCluster>,
     now: Timestamp,
 ) -> Result<Snapshot, IoError> {
     let mut snapshot = Snapshot::of(meta);
-    let asks = restore::asks(restore);
-    let name = restore.metadata.name.as_deref().unwrap_or_default();
-    let own = restore.metadata.namespace.as_deref().unwrap_or_default();
-    let space = asks.namespace.as_str();
-    backups_and_restores(io, &mut snapshot, own).await?;
-    if asks.cluster.is_some() && !is_home(io, &mut snapshot, space, own).await? {
+    let target = Target::from(object);
+    let own = ObjectKey::namespaced(Kind::EtcdRestore, object.namespace().unwrap_or_default(), object.name_any());
+    backups_and_restores(io, &mut snapshot, own.namespace.as_deref().unwrap_or_default()).await?;
+    if !is_home(io, &mut snapshot, &target, &own).await? {
         return Ok(snapshot);
     }
     // Which backup it is may follow from whose data the etcd has.
-    get(io, &mut snapshot, of_etcd(&asks.etcd, asks.cluster.as_ref())).await?;
-    let mut keys = beside(&[names::restore_check(name), names::restore(name)], space);
-    keys.push(asks.claim());
-    keys.extend(restore::claim(restore, &snapshot.observed));
-    let credentials = restore::credentials(restore, &snapshot.observed, settings);
-    let is_platforms = |key: &ObjectKey| key.namespace.as_deref() == Some(&*settings.backups.namespace);
-    keys.extend(credentials.clone().filter(is_platforms));
-    let selector = format!("{}={name},{}={own}", labels::ETCD_RESTORE, labels::ETCD_RESTORE_NAMESPACE);
-    get(io, &mut snapshot, keys).await?;
-    if let Some(key) = credentials.filter(|key| !is_platforms(key)) {
-        teams_store(io, &mut snapshot, &key).await?;
-    }
-    pods(io, &mut snapshot, space, &selector, now).await?;
+    get(io, &mut snapshot, of_etcd(&target)).await?;
+    let store_object = restore::store_object(object, &snapshot.observed, settings);
+    let keys = jobs(&own, &target).into_iter().chain([target.claim()]);
+    get(io, &mut snapshot, keys.collect()).await?;
+    store(io, &mut snapshot, store_object).await?;
+    pods(io, &mut snapshot, &target.namespace, &own, now).await?;
     Ok(snapshot)
 }
 
@@ -125,6 +109,15 @@ async fn backups_and_restores(io: &Io, snapshot: &mut Snapshot, namespace: &str)
         }
     }
     Ok(())
+}
+
+/// Reads what a store has: credentials, or the claim of its volume.
+async fn store(io: &Io, snapshot: &mut Snapshot, object: Option<StoreObject>) -> Result<(), IoError> {
+    match object {
+        Some(StoreObject::TeamSecret(key)) => teams_store(io, snapshot, &key).await,
+        Some(StoreObject::Readable(key)) => get(io, snapshot, vec![key]).await,
+        None => Ok(()),
+    }
 }
 
 /// Reads the Secret of a team's own store as the published kubeconfig is read, by an empty dry run: the operator may read no Secret of a
@@ -142,29 +135,31 @@ async fn teams_store(io: &Io, snapshot: &mut Snapshot, key: &ObjectKey) -> Resul
     Ok(())
 }
 
-/// Whether a namespace is the control plane of a `Cluster` in `own`. In any other there is nothing of ours, and no right to look.
-async fn is_home(io: &Io, snapshot: &mut Snapshot, namespace: &str, own: &str) -> Result<bool, IoError> {
-    let namespace = io.get(&ObjectKey::cluster(Kind::Namespace, namespace)).await?;
-    let ours = namespace.as_ref().is_some_and(|n| label(n, labels::CLUSTER_NAMESPACE) == Some(own));
-    if let Some(namespace) = namespace {
-        snapshot.put(Kind::Namespace, namespace);
+/// Whether the namespace of a tenant's etcd is the control plane of a `Cluster` beside `own`. In any other there is nothing of ours, and no right
+/// to look.
+async fn is_home(io: &Io, snapshot: &mut Snapshot, target: &Target, own: &ObjectKey) -> Result<bool, IoError> {
+    if target.cluster.is_none() {
+        return Ok(true);
     }
+    let Some(namespace) = io.get(&ObjectKey::cluster(Kind::Namespace, &*target.namespace)).await? else {
+        return Ok(false);
+    };
+    let ours = label(&namespace, labels::CLUSTER_NAMESPACE) == own.namespace.as_deref();
+    snapshot.put(Kind::Namespace, namespace);
     Ok(ours)
 }
 
-/// Jobs, and the Secrets beside them.
-fn beside(jobs: &[String], namespace: &str) -> Vec<ObjectKey> {
-    let both = |job: &String| [Kind::Job, Kind::Secret].map(|kind| ObjectKey::namespaced(kind, namespace, job));
-    jobs.iter().flat_map(both).collect()
+/// The Jobs of an object, and the Secrets beside them.
+fn jobs(own: &ObjectKey, target: &Target) -> Vec<ObjectKey> {
+    let jobs = job_names(own.kind, &own.name).map(|job| ObjectKey::namespaced(Kind::Job, &*target.namespace, job));
+    jobs.into_iter().flat_map(|job| [job.clone(), secret_beside(&job)]).collect()
 }
 
 /// An etcd, what runs it, and what it is of.
-fn of_etcd(etcd: &ObjectKey, cluster: Option<&ObjectKey>) -> Vec<ObjectKey> {
-    let mut keys: Vec<_> = cluster.cloned().into_iter().collect();
-    keys.extend([etcd.clone(), ObjectKey { kind: Kind::StatefulSet, ..etcd.clone() }]);
-    let space = etcd.namespace.as_deref().unwrap_or_default();
-    keys.extend(cluster.map(|_| ObjectKey::namespaced(Kind::Secret, space, names::APISERVER_ENCRYPTION)));
-    keys
+fn of_etcd(Target { namespace, cluster, etcd }: &Target) -> Vec<ObjectKey> {
+    let key = cluster.as_ref().map(|_| ObjectKey::namespaced(Kind::Secret, &**namespace, names::APISERVER_ENCRYPTION));
+    let set = ObjectKey { kind: Kind::StatefulSet, ..etcd.clone() };
+    cluster.iter().cloned().chain([etcd.clone(), set]).chain(key).collect()
 }
 
 /// A Job's pods. After the Job: of one that is complete, the pod that says how is there already. Of a Job without any, what refuses them.
@@ -172,16 +167,19 @@ async fn pods(
     io: &Io,
     snapshot: &mut Snapshot,
     namespace: &str,
-    selector: &str,
+    own: &ObjectKey,
     now: Timestamp,
 ) -> Result<(), IoError> {
-    let pods = match io.list(Kind::Pod, namespace, Some(selector)).await {
+    let [of_name, of_namespace] = owner_labels(own.kind);
+    let selector = format!("{of_name}={},{of_namespace}={}", own.name, own.namespace.as_deref().unwrap_or_default());
+    let pods = match io.list(Kind::Pod, namespace, Some(&selector)).await {
         Ok(pods) => pods,
         Err(e) => return denied(snapshot, e),
     };
     let has_pods = |job: &str| pods.iter().any(|pod| label(pod, labels::JOB_NAME) == Some(job));
-    let jobs = snapshot.observed.of_kind(Kind::Job, namespace).map(|(key, _)| key.name.clone());
-    let without: Vec<String> = jobs.filter(|job| !has_pods(job)).collect();
+    // Most get theirs at once: nobody asks why one is not there before a moment has passed.
+    let jobs = snapshot.observed.of_kind(Kind::Job, namespace).filter(|(_, job)| age(job, now) >= A_MOMENT);
+    let without: Vec<String> = jobs.map(|(key, _)| key.name.clone()).filter(|job| !has_pods(job)).collect();
     for job in without {
         let why = refused_by_job(io, namespace, &job, now).await;
         snapshot.observed.refused.extend(why.map(|why| (job, why)));
@@ -209,20 +207,18 @@ async fn fleet(
     io: &Io,
     snapshot: &mut Snapshot,
     backup: &EtcdBackup,
+    own: &ObjectKey,
     is_stuck: impl Fn(&ObjectKey) -> bool,
 ) -> Result<(), IoError> {
-    let meta = &backup.metadata;
-    let namespace = meta.namespace.as_deref().unwrap_or_default();
-    let own = ObjectKey::namespaced(Kind::EtcdBackup, namespace, meta.name.as_deref().unwrap_or_default());
-    let listed = if meta.deletion_timestamp.is_none() {
-        let listed = io.queue().read(io, &own).await?;
+    let listed = if backup.metadata.deletion_timestamp.is_none() {
+        let listed = io.queue().read(io, own).await?;
         for (_, other) in &listed.backups {
             snapshot.put(Kind::EtcdBackup, other.clone());
         }
         listed
     } else if backup.status.as_ref().is_some_and(|s| s.key.is_some()) {
-        backups_and_restores(io, snapshot, namespace).await?;
-        io.queue().read(io, &own).await?
+        backups_and_restores(io, snapshot, own.namespace.as_deref().unwrap_or_default()).await?;
+        io.queue().read(io, own).await?
     } else {
         return Ok(());
     };

@@ -1,12 +1,13 @@
 //! Calls to one API server, with a deadline each and a count; the client has the fence.
 
 use crate::error::{ErrorKind, IoError};
+use crate::pull_secrets::kept::PullSecrets;
 use crate::queue::Queue;
-use crate::slim::{self, Slim};
+use crate::slim::Slim;
 use berth_fence::FencedClient;
-use berth_render::{Kind, Listing, Object, ObjectKey};
+use berth_render::{Kind, Object, ObjectKey};
 use http::{Method, Request};
-use serde::Deserialize;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use std::pin::pin;
 use std::sync::Arc;
@@ -30,8 +31,8 @@ const SLOW: Duration = Duration::from_secs(1);
 /// holds a lock meanwhile): more of them would only wait there until their deadline, give their addresses back, and come again.
 const SERVICES: usize = 6;
 
-/// Objects of Berth's kinds in one answer: teams write them, each as large as an API server lets them, and an answer is held as a whole.
-const PAGE: usize = 50;
+/// How often a patch is tried while somebody else keeps changing the object. An operator at work writes a status each second.
+const TRIES: usize = 8;
 
 /// Numbers of calls, by sort.
 #[derive(Debug, Default)]
@@ -52,7 +53,8 @@ pub struct Io {
     deadline: Duration,
     slots: Arc<Semaphore>,
     services: Arc<Semaphore>,
-    queue: Arc<Queue>,
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) pull_secrets: Arc<PullSecrets>,
 }
 
 impl std::fmt::Debug for Io {
@@ -65,7 +67,7 @@ impl Io {
     /// Access through `client`. `deadline` bounds each call.
     pub fn new(client: FencedClient, calls: Arc<Calls>, deadline: Duration) -> Self {
         let [slots, services] = [AT_ONCE, SERVICES].map(|n| Arc::new(Semaphore::new(n)));
-        Self { client, calls, deadline, slots, services, queue: Arc::default() }
+        Self { client, calls, deadline, slots, services, queue: Arc::default(), pull_secrets: Arc::default() }
     }
 
     /// The client itself, for watches.
@@ -85,130 +87,6 @@ impl Io {
             Err(e) if e.kind == ErrorKind::NotFound => Ok(None),
             Err(e) => Err(e),
         }
-    }
-
-    /// All objects of a kind in all namespaces.
-    pub async fn list_all(&self, kind: Kind) -> Result<Vec<Value>, IoError> {
-        let what = format!("list {} of all namespaces", kind.plural());
-        self.listed(kind, what, &collection(kind, None)).await
-    }
-
-    /// All objects of one of Berth's kinds in all namespaces, one after the other: of all of them together only what `each` keeps is held.
-    pub async fn list_each(&self, kind: Kind, mut each: impl FnMut(Value) + Send) -> Result<(), IoError> {
-        let what = format!("list {} of all namespaces", kind.plural());
-        let url = format!("{}?limit={PAGE}", collection(kind, None));
-        self.pages(kind, &what, &url, |items| items.into_iter().for_each(&mut each)).await
-    }
-
-    /// All objects of a kind that fit a selector of labels, in one namespace or in all.
-    pub async fn list_selected(
-        &self,
-        kind: Kind,
-        namespace: Option<&str>,
-        selector: &str,
-    ) -> Result<Vec<Value>, IoError> {
-        let place = namespace.map_or_else(|| "all namespaces".to_owned(), str::to_owned);
-        let what = format!("list {} of {place} with the labels {selector}", kind.plural());
-        let url = format!("{}?labelSelector={}", collection(kind, namespace), encode(selector));
-        self.listed(kind, what, &url).await
-    }
-
-    /// All objects of a kind in a namespace.
-    pub async fn list(&self, kind: Kind, namespace: &str, selector: Option<&str>) -> Result<Vec<Value>, IoError> {
-        let mut url = collection(kind, Some(namespace));
-        if let Some(s) = selector {
-            url = format!("{url}?labelSelector={}", encode(s));
-        }
-        let what = format!("list {} in {namespace}", kind.plural());
-        self.listed(kind, what, &url).await
-    }
-
-    /// The list of `EtcdBackup`s that wait or run.
-    pub(crate) fn queue(&self) -> &Queue {
-        &self.queue
-    }
-
-    /// Objects of a listing whose address has a `limit`, page by page.
-    pub(crate) async fn list_in_pages(
-        &self,
-        kind: Kind,
-        url: &str,
-        mut page: impl FnMut(&[Value]) + Send,
-    ) -> Result<(), IoError> {
-        let what = format!("list {} of all namespaces", kind.plural());
-        self.pages(kind, &what, url, |items| page(&items)).await
-    }
-
-    async fn pages(
-        &self,
-        kind: Kind,
-        what: &str,
-        url: &str,
-        mut page: impl FnMut(Vec<Value>) + Send,
-    ) -> Result<(), IoError> {
-        let mut next = url.to_owned();
-        loop {
-            let mut answer = self.answer(kind, what, &next).await?;
-            let items = answer.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take);
-            page(items.unwrap_or_default());
-            match answer.pointer("/metadata/continue").and_then(Value::as_str).filter(|token| !token.is_empty()) {
-                Some(token) => next = format!("{url}&continue={}", encode(token)),
-                None => return Ok(()),
-            }
-        }
-    }
-
-    /// One answer to a listing, without what nobody reads.
-    async fn answer(&self, kind: Kind, what: &str, url: &str) -> Result<Value, IoError> {
-        let text = self.text(Method::GET, what, url, None, None).await.map_err(|e| unserved(e, kind))?;
-        slim::parse(kind, &text).map_err(|e| IoError::new(ErrorKind::Other, what, e.to_string()))
-    }
-
-    async fn listed(&self, kind: Kind, what: String, url: &str) -> Result<Vec<Value>, IoError> {
-        let mut all = vec![];
-        // Of other kinds Berth lists what it made, or little: in one answer, which API servers have in a cache.
-        let url = match kind.group() {
-            berth_api::GROUP => format!("{url}{}limit={PAGE}", if url.contains('?') { '&' } else { '?' }),
-            _ => url.to_owned(),
-        };
-        self.pages(kind, &what, &url, |mut items| all.append(&mut items)).await?;
-        Ok(all)
-    }
-
-    /// Objects of a listing that carry a label, and whether these are all: of more than five hundred only some are read.
-    pub(crate) async fn list_labelled(
-        &self,
-        Listing { kind, namespace }: Listing,
-        label: &str,
-    ) -> Result<(Vec<(ObjectKey, Value)>, bool), IoError> {
-        let url = format!("{}?labelSelector={}&limit=500", collection(kind, namespace), encode(label));
-        let what = format!("list {} with the label {label}", kind.plural());
-        let mut answer = self.answer(kind, &what, &url).await?;
-        let whole = answer.pointer("/metadata/continue").and_then(Value::as_str).unwrap_or_default().is_empty();
-        let items = answer.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default();
-        let named = |mut item| {
-            name_kind(&mut item, kind);
-            (ObjectKey::of(kind, &item), item)
-        };
-        Ok((items.into_iter().map(named).collect(), whole))
-    }
-
-    /// Name, UID and resourceVersion of all objects of a kind in a namespace.
-    pub(crate) async fn versions(&self, kind: Kind, namespace: &str) -> Result<Vec<[String; 3]>, IoError> {
-        const ACCEPT: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-        let what = format!("list metadata of {} in {namespace}", kind.plural());
-        let text = self.text(Method::GET, &what, &collection(kind, Some(namespace)), None, Some(ACCEPT)).await?;
-        let answer: Versions =
-            serde_json::from_str(&text).map_err(|e| IoError::new(ErrorKind::Other, what, e.to_string()))?;
-        Ok(answer.items.into_iter().map(|Item { metadata: m }| [m.name, m.uid, m.resource_version]).collect())
-    }
-
-    /// A list as the table that `kubectl get` shows.
-    pub(crate) async fn table(&self, url: &str) -> Result<Value, IoError> {
-        const ACCEPT: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
-        let what = format!("get {url}");
-        let text = self.text(Method::GET, &what, url, None, Some(ACCEPT)).await?;
-        serde_json::from_str(&text).map_err(|e| IoError::new(ErrorKind::Other, what, e.to_string()))
     }
 
     /// A path as it is, such as `/version`.
@@ -256,6 +134,29 @@ impl Io {
         .await
     }
 
+    /// Merge patch of an object that was read, with its resourceVersion. Where that is another one by now, again if what is there `is_same`:
+    /// what else is written to it meanwhile does not matter.
+    pub async fn merge_unless_changed(
+        &self,
+        key: &ObjectKey,
+        suffix: &str,
+        query: &str,
+        mut patch: Value,
+        is_same: impl Fn(&Value) -> bool,
+    ) -> Result<Value, IoError> {
+        let mut tries = 1;
+        loop {
+            let conflict = match self.merge(key, suffix, query, &patch).await {
+                Err(e) if e.kind == ErrorKind::Conflict && tries < TRIES => e,
+                written => return written,
+            };
+            let live = self.get(key).await?;
+            let Some(live) = live.filter(|live| is_same(live)) else { return Err(conflict) };
+            patch["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+            tries += 1;
+        }
+    }
+
     /// Delete, if it still has that UID. Gone already is as good.
     pub async fn delete(&self, key: &ObjectKey, uid: &str, grace: Option<i64>) -> Result<(), IoError> {
         let mut options = json!({
@@ -272,7 +173,7 @@ impl Io {
         }
     }
 
-    async fn call(
+    pub(crate) async fn call(
         &self,
         method: Method,
         what: &str,
@@ -281,12 +182,11 @@ impl Io {
         content: Option<&str>,
     ) -> Result<Value, IoError> {
         let text = self.text(method, what, url, body, content).await?;
-        let Slim(value) =
-            serde_json::from_str(&text).map_err(|e| IoError::new(ErrorKind::Other, what, e.to_string()))?;
+        let Slim(value) = serde_json::from_str(&text).map_err(|e| other(what, &e))?;
         Ok(value)
     }
 
-    async fn text(
+    pub(crate) async fn text(
         &self,
         method: Method,
         what: &str,
@@ -297,14 +197,14 @@ impl Io {
         let writes = method != Method::GET && !url.contains("dryRun=All");
         let bytes = match body {
             None => vec![],
-            Some(b) => serde_json::to_vec(b).map_err(|e| IoError::new(ErrorKind::Other, what, e.to_string()))?,
+            Some(b) => serde_json::to_vec(b).map_err(|e| other(what, &e))?,
         };
         let request = Request::builder()
             .method(method)
             .uri(url)
             .header(if body.is_some() { "content-type" } else { "accept" }, content.unwrap_or("application/json"))
             .body(bytes)
-            .map_err(|e| IoError::new(ErrorKind::Other, what, e.to_string()))?;
+            .map_err(|e| other(what, &e))?;
         let deadline = if writes { self.deadline.min(WRITE_DEADLINE) } else { self.deadline };
         let slot = self.slots.acquire().await;
         let counter = if writes { &self.calls.writes } else { &self.calls.reads };
@@ -327,49 +227,6 @@ impl Io {
     }
 }
 
-/// Items of a list come without them.
-pub(crate) fn name_kind(item: &mut Value, kind: Kind) {
-    item["apiVersion"] = kind.api_version().into();
-    item["kind"] = kind.name().into();
-}
-
-/// A list of metadata, without what nobody reads.
-#[derive(Deserialize)]
-struct Versions {
-    items: Vec<Item>,
-}
-
-#[derive(Deserialize)]
-struct Item {
-    metadata: Names,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Names {
-    name: String,
-    uid: String,
-    resource_version: String,
-}
-
-/// A list that is not found: the API server does not know the kind.
-fn unserved(error: IoError, kind: Kind) -> IoError {
-    if error.kind != ErrorKind::NotFound {
-        return error;
-    }
-    let message = match kind.group() {
-        berth_api::GROUP => {
-            format!(
-                "CustomResourceDefinition {}.{} is not there; install the chart berth-crds",
-                kind.plural(),
-                kind.group()
-            )
-        }
-        _ => error.message,
-    };
-    IoError { message, ..error }
-}
-
 pub(crate) fn collection(kind: Kind, namespace: Option<&str>) -> String {
     let root = match kind.group() {
         "" => format!("/api/{}", kind.version()),
@@ -385,14 +242,17 @@ fn path(key: &ObjectKey) -> String {
     format!("{}/{}", collection(key.kind, key.namespace.as_deref()), encode(&key.name))
 }
 
-/// Percent-encodes what has a meaning in URLs. Names of RBAC objects hold colons.
+/// What has a meaning in no URL.
+const PLAIN: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Percent-encodes what has a meaning in URLs. Names of RBAC objects hold colons, and teams choose what some fields name.
 pub(crate) fn encode(text: &str) -> String {
-    text.bytes()
-        .map(|b| match b {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(b).to_string(),
-            _ => format!("%{b:02X}"),
-        })
-        .collect()
+    utf8_percent_encode(text, &PLAIN).to_string()
+}
+
+/// What is no matter of the API server's.
+pub(crate) fn other(what: &str, error: &dyn std::error::Error) -> IoError {
+    IoError::new(ErrorKind::Other, what, error.to_string())
 }
 
 #[cfg(test)]
@@ -453,49 +313,6 @@ mod tests {
             assert_eq!(write.await.unwrap().unwrap_err().kind, ErrorKind::Transient);
         }
         assert_eq!(io.services.available_permits(), SERVICES);
-    }
-
-    /// An API server with so many `Cluster`s, and the most that it had in an answer.
-    fn with_clusters(count: usize) -> (Io, Arc<AtomicU64>) {
-        let largest = Arc::new(AtomicU64::new(0));
-        let seen = largest.clone();
-        let service = tower::service_fn(move |request: Request<Body>| {
-            let query: Vec<(String, String)> = request
-                .uri()
-                .query()
-                .unwrap_or_default()
-                .split('&')
-                .filter_map(|pair| pair.split_once('=').map(|(k, v)| (k.to_owned(), v.to_owned())))
-                .collect();
-            let number = |key: &str| query.iter().find(|(k, _)| k == key).and_then(|(_, v)| v.parse::<usize>().ok());
-            let (from, limit) = (number("continue").unwrap_or(0), number("limit").unwrap_or(count));
-            let to = count.min(from + limit);
-            seen.fetch_max((to - from) as u64, Ordering::Relaxed);
-            let items: Vec<Value> = (from..to).map(|n| json!({"metadata": {"name": format!("c{n}")}})).collect();
-            let next = if to < count { to.to_string() } else { String::new() };
-            let answer = json!({"metadata": {"continue": next}, "items": items}).to_string();
-            async move { Ok::<_, Infallible>(Response::new(Body::from(answer.into_bytes()))) }
-        });
-        let io = Io::new(FencedClient::new(Client::new(service, "default"), Fence::open()), Arc::default(), DEADLINE);
-        (io, largest)
-    }
-
-    #[tokio::test]
-    async fn of_berths_kinds_no_answer_holds_more_than_a_page() {
-        let (io, largest) = with_clusters(120);
-        let mut each = vec![];
-        io.list_each(Kind::Cluster, |live| each.push(live)).await.unwrap();
-        for all in [
-            each,
-            io.list_all(Kind::Cluster).await.unwrap(),
-            io.list(Kind::Cluster, "team", None).await.unwrap(),
-            io.list_selected(Kind::Cluster, None, "a=b").await.unwrap(),
-        ] {
-            let names: Vec<&str> = all.iter().filter_map(|live| live["metadata"]["name"].as_str()).collect();
-            assert_eq!((names.len(), names[0], names[119]), (120, "c0", "c119"));
-        }
-        assert_eq!(largest.load(Ordering::Relaxed), PAGE as u64);
-        assert_eq!(io.list_all(Kind::Pod).await.unwrap().len(), 120, "in one answer");
     }
 
     #[test]

@@ -41,12 +41,14 @@ pub struct IoError {
     pub what: String,
     /// What was answered.
     pub message: String,
+    /// It was a write of a plan's inside the tenant.
+    pub in_tenant: bool,
 }
 
 impl IoError {
     pub(crate) fn new(kind: ErrorKind, what: impl Into<String>, message: impl Into<String>) -> Self {
         let said = |text: String| shortened(&printable(&shortened(&text, LONGEST)), LONGEST);
-        Self { kind, what: said(what.into()), message: said(message.into()) }
+        Self { kind, what: said(what.into()), message: said(message.into()), in_tenant: false }
     }
 
     pub(crate) fn from_kube(what: &str, error: &kube::Error) -> Self {
@@ -95,7 +97,7 @@ impl IoError {
             ErrorKind::Rejected => (Reason::Rejected, self.to_string()),
             _ => (Reason::Error, self.to_string()),
         };
-        Failure { reason, message }
+        Failure { reason, message, in_tenant: self.in_tenant }
     }
 }
 
@@ -144,17 +146,8 @@ fn plainly(text: &str) -> String {
 
 /// The error with its causes, each once.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(c) = cause {
-        let said = c.to_string();
-        if !text.contains(&said) {
-            text.push_str(": ");
-            text.push_str(&said);
-        }
-        cause = c.source();
-    }
-    text
+    let causes = std::iter::successors(error.source(), |cause| (**cause).source()).map(ToString::to_string);
+    causes.fold(error.to_string(), |text, said| if text.contains(&said) { text } else { format!("{text}: {said}") })
 }
 
 #[cfg(test)]

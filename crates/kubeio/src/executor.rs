@@ -1,14 +1,21 @@
 //! Carrying out plans: every write to the meta cluster and inside a tenant is made here, behind the fence of its client.
 
+mod in_tenant;
+
 use crate::calls::Io;
 use crate::error::{ErrorKind, IoError};
-use crate::observe::{Snapshot, take_data};
+use crate::observe::{Snapshot, ours};
 use crate::secrets;
+use crate::tenant::told;
 use base64::Engine;
 use berth_api::labels;
 use berth_pki::Clocks;
-use berth_plan::objects::diff::drift;
-use berth_plan::observed::{ApiProbe, Published, sha256, uid};
+use berth_plan::object_meta::uid;
+use berth_plan::objects::changed::Admission;
+use berth_plan::objects::service_address::RefusedAddress;
+use berth_plan::objects::{changed, diff};
+use berth_plan::observed::{ApiProbe, Published};
+use berth_plan::settings::MayChange;
 use berth_plan::{Action, Addition, EtcdAnswer, EtcdCall, EtcdCallResult, Plan, StageId};
 use berth_render::{Kind, Object, ObjectKey};
 use futures::future::BoxFuture;
@@ -23,6 +30,9 @@ const MAX_WAIT: Duration = Duration::from_secs(20);
 /// Waits for a right that was given a moment ago, one after the other; a reconcile makes them once (ADR 15).
 const WAITS: [Duration; 4] =
     [Duration::from_millis(50), Duration::from_millis(100), Duration::from_millis(200), Duration::from_millis(400)];
+
+/// Waits for the address of a Service that was deleted a moment ago, one after the other.
+const RELEASED: [Duration; 3] = [Duration::from_millis(300), Duration::from_millis(700), Duration::from_secs(2)];
 
 /// How far a plan was carried out.
 #[derive(Debug, Default)]
@@ -86,6 +96,8 @@ pub struct Executor<'a> {
     waits: std::array::IntoIter<Duration, 4>,
     /// What was refused inside the tenant led to a read of what is there.
     found_obstacle: bool,
+    /// An Event in the tenant failed.
+    takes_no_events: bool,
     wrote: bool,
     /// What was taken away from objects, for people.
     removed: Vec<String>,
@@ -105,6 +117,7 @@ impl<'a> Executor<'a> {
             postponed,
             waits,
             found_obstacle: false,
+            takes_no_events: false,
             wrote: false,
             removed: vec![],
         }
@@ -178,16 +191,15 @@ impl<'a> Executor<'a> {
 
     /// One action, again while it needs a right that was given a moment ago, and that the API server does not know yet.
     async fn apply_once_granted(&mut self, snapshot: &mut Snapshot, action: &Action) -> Result<(), IoError> {
-        let elsewhere =
-            matches!(action, Action::TenantApply(_) | Action::TenantDelete { .. } | Action::PublishKubeconfig { .. });
+        let in_tenant = action.is_in_tenant();
+        let elsewhere = in_tenant || matches!(action, Action::PublishKubeconfig { .. });
         loop {
-            let result = self.apply_action(snapshot, action).await;
+            let result = self.apply_action(snapshot, action).await.map_err(|e| IoError { in_tenant, ..e });
             let forbidden = result.as_ref().is_err_and(|e| e.kind == ErrorKind::Forbidden);
-            if !forbidden || elsewhere || !snapshot.rights_are_recent(self.clocks.now) {
+            let may_pass = forbidden && !elsewhere && snapshot.rights_are_recent(self.clocks.now);
+            if !once_more(may_pass, &mut self.waits).await {
                 return result;
             }
-            let Some(wait) = self.waits.next() else { return result };
-            tokio::time::sleep(wait).await;
         }
     }
 
@@ -195,19 +207,20 @@ impl<'a> Executor<'a> {
         let (io, manager) = (self.meta, self.manager);
         match action {
             Action::Apply(object) => {
-                if self.was_applied(object, snapshot.observed.get(object.key()))? {
+                let by = (Admission::Platform, &*snapshot.observed.meta.may_change);
+                if self.was_applied(object, snapshot.observed.get(object.key()), by)? {
                     return Ok(());
                 }
-                match io.apply(object, manager).await {
+                match self.applied(object).await {
                     Ok(live) => {
                         self.sent.insert(sent(object));
                         snapshot.put(object.key().kind, live);
                     }
                     // The next plan does without.
-                    Err(e) if refuses_address(&e, object) => {
-                        snapshot.observed.refused_addresses.insert(object.key().clone());
+                    Err(e) => {
+                        let refused = refused_address(&e, object).ok_or(e)?;
+                        snapshot.observed.refused_addresses.entry(object.key().clone()).or_default().and(refused);
                     }
-                    Err(e) => return Err(e),
                 }
             }
             Action::RemoveAdditions { object, uid, resource_version, managed_fields, additions } => {
@@ -215,7 +228,7 @@ impl<'a> Executor<'a> {
                 if snapshot.observed.get(key).is_none_or(|live| live["metadata"]["managedFields"] != *managed_fields) {
                     let owned =
                         json!({"uid": uid, "resourceVersion": resource_version, "managedFields": managed_fields});
-                    io.merge(key, "", &format!("fieldManager={manager}"), &json!({"metadata": owned})).await?;
+                    self.merge(key, &json!({"metadata": owned})).await?;
                 }
                 let live = io.apply(object, manager).await?;
                 self.sent.insert(sent(object));
@@ -224,19 +237,15 @@ impl<'a> Executor<'a> {
                 self.removed.push(format!("Berth removed from {key} what it does not set: {what}"));
             }
             Action::Create(object) => {
-                let live = io.create(object.key(), object.value(), manager).await?;
-                snapshot.put(object.key().kind, live);
+                snapshot.put(object.key().kind, io.create(object.key(), object.value(), manager).await?);
             }
             Action::Secret(plan) => {
-                let live = secrets::write(io, snapshot, plan, manager, self.clocks).await?;
-                snapshot.put(Kind::Secret, live);
+                snapshot.put(Kind::Secret, secrets::write(io, snapshot, plan, manager, self.clocks).await?);
             }
-            Action::Delete { key, uid, grace } => {
-                io.delete(key, uid, *grace).await?;
-            }
+            Action::Delete { key, uid, grace } => io.delete(key, uid, *grace).await?,
             Action::Scale { key, uid, replicas } => {
                 let patch = json!({"metadata": {"uid": uid}, "spec": {"replicas": replicas}});
-                match io.merge(key, "", &format!("fieldManager={manager}"), &patch).await {
+                match self.merge(key, &patch).await {
                     Ok(live) => snapshot.put(key.kind, live),
                     Err(e) if e.kind == ErrorKind::NotFound => {}
                     Err(e) => return Err(e),
@@ -244,41 +253,25 @@ impl<'a> Executor<'a> {
             }
             Action::MarkDamaged { key, uid, resource_version, status } => {
                 let patch = json!({"metadata": {"uid": uid, "resourceVersion": resource_version}, "status": status});
-                let live = io.merge(key, "/status", "fieldManager=berth-status", &patch).await?;
-                snapshot.put(key.kind, live);
+                snapshot.put(key.kind, io.merge(key, "/status", "fieldManager=berth-status", &patch).await?);
             }
             Action::GrowVolume { key, uid, size } => {
                 let patch = json!({"metadata": {"uid": uid}, "spec": {"resources": {"requests": {"storage": size}}}});
-                let live = io.merge(key, "", &format!("fieldManager={manager}"), &patch).await?;
-                snapshot.put(key.kind, live);
+                snapshot.put(key.kind, self.merge(key, &patch).await?);
             }
             Action::ClearOwnerReferences { key, uid } => {
                 let patch = json!({"metadata": {"uid": uid, "ownerReferences": null}});
-                let live = io.merge(key, "", &format!("fieldManager={manager}"), &patch).await?;
-                snapshot.put(key.kind, live);
+                snapshot.put(key.kind, self.merge(key, &patch).await?);
             }
-            Action::TenantApply(object) => {
-                let tenant = self.tenant(action)?;
-                if let ApiProbe::Answered { read, .. } = &snapshot.observed.api
-                    && self.was_applied(object, read.get(object.key()).flatten())?
-                {
-                    return Ok(());
-                }
-                let applied = tenant.apply(object, labels::MANAGER_CLUSTER).await;
-                // What is there may be in its way, and of most that is inside a plan sees nothing: the next one sees this.
-                if applied.as_ref().is_err_and(|e| e.kind == ErrorKind::Rejected)
-                    && let Ok(live) = tenant.get(object.key()).await
-                {
-                    self.found_obstacle = put_tenant_object(snapshot, object.key(), live);
-                }
-                let live = applied?;
-                self.sent.insert(sent(object));
-                put_tenant_object(snapshot, object.key(), Some(live));
+            Action::TenantApply(object) => self.apply_in_tenant(snapshot, action, object, None).await?,
+            Action::TenantApplyUnscaled { object, replicas } => {
+                self.apply_in_tenant(snapshot, action, object, Some(*replicas)).await?;
             }
             Action::TenantDelete { key, uid } => {
                 self.tenant(action)?.delete(key, uid, None).await?;
-                put_tenant_object(snapshot, key, None);
+                in_tenant::put(snapshot, key, None);
             }
+            Action::TenantTell { object, note } => self.tell(snapshot, action, (object, note)).await?,
             Action::ChangeMembers { via, change, .. } => {
                 self.call_etcd(action, via, EtcdCall::Change(change.clone())).await?;
             }
@@ -296,22 +289,54 @@ impl<'a> Executor<'a> {
                     "metadata": {"name": key.name, "namespace": key.namespace, "labels": labels},
                     "data": {"value": base64::engine::general_purpose::STANDARD.encode(&value)},
                 });
-                let mut live = match &snapshot.observed.published {
+                let live = match &snapshot.observed.published {
                     Published::Ours { uid, .. } => {
                         let patch = json!({"metadata": {"uid": uid, "labels": labels}, "data": secret["data"]});
-                        io.merge(key, "", &format!("fieldManager={manager}"), &patch).await?
+                        self.merge(key, &patch).await?
                     }
                     _ => io.create(key, &secret, manager).await?,
                 };
-                let written = take_data(&mut live);
-                snapshot.observed.published = Published::Ours {
-                    uid: uid(&live).to_owned(),
-                    value_sha256: written.get("value").map(|v| sha256(v)).unwrap_or_default(),
-                    labels: labels.clone(),
-                };
+                snapshot.observed.published = ours(live, labels.clone());
             }
         }
         Ok(())
+    }
+
+    /// Says in the tenant that an edit was set back, if it was. In one that takes no Events others are not tried: each would cost its deadline.
+    async fn tell(
+        &mut self,
+        snapshot: &Snapshot,
+        action: &Action,
+        (object, note): (&Object, &str),
+    ) -> Result<(), IoError> {
+        let tenant = self.tenant(action)?;
+        let ApiProbe::Answered { read, .. } = &snapshot.observed.api else { return Ok(()) };
+        let live = read.get(object.key()).flatten().filter(|live| diff::contains(live, object.value()));
+        if let Some(live) = live.filter(|_| !self.takes_no_events)
+            && let Err(error) = told::tell(tenant, object.key(), uid(live), note, self.clocks.now).await
+        {
+            tracing::debug!(%error, "not told in the tenant");
+            self.takes_no_events = true;
+        }
+        Ok(())
+    }
+
+    /// Applies it. An API server tells the deletion of a Service before it gives its address back: the address is asked for again.
+    async fn applied(&self, object: &Object) -> Result<Value, IoError> {
+        let mut waits = RELEASED.into_iter();
+        loop {
+            let result = self.meta.apply(object, self.manager).await;
+            let is_taken = result.as_ref().is_err_and(|e| {
+                e.message.contains("already allocated") && refused_address(e, object).is_some_and(|r| r.cluster_ip)
+            });
+            if !once_more(is_taken, &mut waits).await {
+                return result;
+            }
+        }
+    }
+
+    async fn merge(&self, key: &ObjectKey, patch: &Value) -> Result<Value, IoError> {
+        self.meta.merge(key, "", &format!("fieldManager={}", self.manager), patch).await
     }
 
     async fn call_etcd(&self, action: &Action, via: &str, call: EtcdCall) -> Result<EtcdAnswer, IoError> {
@@ -321,11 +346,21 @@ impl<'a> Executor<'a> {
         (etcd.0)(via.to_owned(), call).await.map_err(|why| failed(ErrorKind::Transient, why))
     }
 
-    /// Whether it was applied in this reconcile. Err: the live object differs from what was sent, so sending it again cannot help.
-    fn was_applied(&self, object: &Object, live: Option<&Value>) -> Result<bool, IoError> {
+    /// Whether it was applied in this reconcile. `by`: whose admission it came through, and what that may change. Err: the live object differs
+    /// from what was sent, so sending it again cannot help.
+    fn was_applied(
+        &self,
+        object: &Object,
+        live: Option<&Value>,
+        (by, may): (Admission, &MayChange),
+    ) -> Result<bool, IoError> {
         let Some(live) = live.filter(|_| self.sent.contains(&sent(object))) else { return Ok(false) };
-        let Some(difference) = drift(live, object) else { return Ok(true) };
-        let why = format!("a mutating webhook or policy changes what Berth writes: {difference}");
+        let drift = diff::compare(live, object, may).drift;
+        if drift.is_empty() {
+            return Ok(true);
+        }
+        let what = changed::describe(object.key(), &drift, by);
+        let why = format!("a mutating webhook or policy changes what Berth writes: {what}");
         Err(IoError::new(ErrorKind::Rejected, format!("apply {}", object.key()), why))
     }
 
@@ -334,24 +369,21 @@ impl<'a> Executor<'a> {
     }
 }
 
-/// Whether the address or the port of nodes that a Service asks for is not to be had: it has another owner by now, or lies in no range.
-fn refuses_address(error: &IoError, service: &Object) -> bool {
-    let asked = service.key().kind == Kind::Service
-        && (service.value()["spec"]["clusterIP"].is_string() || service.get("/spec/ports/0/nodePort").is_some());
-    let about = ["spec.clusterIP", "nodePort"].iter().any(|field| error.message.contains(field));
-    asked && error.kind == ErrorKind::Rejected && about
+/// Waits for what may pass, if there is a wait left for it. False: it is as it is.
+async fn once_more(may_pass: bool, waits: &mut impl Iterator<Item = Duration>) -> bool {
+    let Some(wait) = may_pass.then(|| waits.next()).flatten() else { return false };
+    tokio::time::sleep(wait).await;
+    true
+}
+
+/// What of the address or the port of nodes that a Service asks for is not to be had: it has another owner by now, or lies in no range.
+fn refused_address(error: &IoError, service: &Object) -> Option<RefusedAddress> {
+    let rejected = service.key().kind == Kind::Service && error.kind == ErrorKind::Rejected;
+    RefusedAddress::told(service, &error.message).filter(|_| rejected)
 }
 
 fn sent(object: &Object) -> (ObjectKey, String) {
     (object.key().clone(), object.digest())
-}
-
-/// Takes in what is inside the tenant under that key. True if it is something that was not known.
-fn put_tenant_object(snapshot: &mut Snapshot, key: &ObjectKey, live: Option<Value>) -> bool {
-    let ApiProbe::Answered { read, .. } = &mut snapshot.observed.api else { return false };
-    let is_there = live.is_some();
-    let was_known = matches!(read.insert(key.clone(), live), Some(Some(_)));
-    is_there && !was_known
 }
 
 #[cfg(test)]

@@ -5,13 +5,16 @@
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "API servers in memory"))]
 
+mod audit;
 mod backups;
 mod calls;
 mod error;
 mod executor;
 mod facts;
+mod lists;
 mod meta_cluster;
 mod observe;
+mod pull_secrets;
 mod queue;
 mod refused;
 mod secrets;
@@ -24,9 +27,10 @@ pub use backups::{observe_backup, observe_recoveries, observe_restore, observe_s
 pub use calls::{Calls, Io};
 pub use error::{ErrorKind, IoError, lacks};
 pub use executor::{Applied, CallEtcd, CallThrough, Executor};
-pub use meta_cluster::{RangesError, list_nodes, meta_ranges};
+pub use meta_cluster::{RangesError, agent_delivery, meta_ranges, node_room};
 pub use observe::{Snapshot, fingerprint, observe_cluster, observe_etcd};
+pub use pull_secrets::read_pull_secrets;
 pub use refused::{refused, without_network};
 pub use status::{ResourceRef, patch_finalizers, write_status};
 pub use sweep::sweep;
-pub use tenant::{Connect, TenantTarget, answers, connect, look, probe_tenant, tenant_target};
+pub use tenant::{Connect, TenantTarget, answers, connect, look, look_at_admission, probe_tenant, tenant_target};

@@ -2,8 +2,12 @@
 
 use crate::calls::Io;
 use crate::error::IoError;
+use berth_api::common::AgentDelivery;
 use berth_plan::meta_cluster::addresses::MetaRanges;
 use berth_plan::meta_cluster::nodes;
+use berth_plan::room::Node;
+use berth_plan::settings::flags::Delivery;
+use berth_render::Kind;
 use serde_json::Value;
 
 /// Objects in one answer: a node's object has tens of KiB.
@@ -21,8 +25,20 @@ pub enum RangesError {
 }
 
 /// All nodes, reduced to names, versions and addresses.
-pub async fn list_nodes(io: &Io) -> Result<Vec<Value>, IoError> {
+async fn list_nodes(io: &Io) -> Result<Vec<Value>, IoError> {
     items(io, "/api/v1/nodes").await
+}
+
+/// What all nodes have for pods.
+///
+/// # Errors
+///
+/// They cannot be read.
+pub async fn node_room(io: &Io) -> Result<Vec<Node>, IoError> {
+    let (mut all, url) = (vec![], "/api/v1/nodes");
+    let page = |items: Vec<Value>| all.extend(items.iter().map(Node::of));
+    io.pages(Kind::Node, &format!("get {url}"), &format!("{url}?limit={PAGE}"), page).await?;
+    Ok(all)
 }
 
 /// What is given, and what is empty filled from the meta cluster: pods and nodes from its nodes, Services from `ServiceCIDR` objects,
@@ -53,20 +69,25 @@ pub async fn meta_ranges(io: &Io, given: MetaRanges) -> Result<MetaRanges, Range
     Ok(all)
 }
 
-/// All objects of a collection, in pages.
+/// How the agent gets into the pods of new tenants, and why: by what the nodes of the meta cluster can do, if it is not configured. The error
+/// is why it is assumed.
+pub async fn agent_delivery(io: &Io, configured: Delivery) -> (AgentDelivery, Result<String, IoError>) {
+    match configured {
+        Delivery::Always(delivery) => (delivery, Ok("as configured".to_owned())),
+        Delivery::Auto => match list_nodes(io).await.map(|all| nodes::no_image_volumes(&all)) {
+            Ok(None) => (AgentDelivery::ImageVolume, Ok("all nodes have image volumes".to_owned())),
+            Ok(Some(why)) => (AgentDelivery::InitContainer, Ok(why)),
+            Err(error) => (AgentDelivery::InitContainer, Err(error)),
+        },
+    }
+}
+
+/// All objects there, page by page: of each only what is used is kept.
 async fn items(io: &Io, url: &str) -> Result<Vec<Value>, IoError> {
     let mut all = vec![];
-    let mut next = String::new();
-    loop {
-        let mut page = io.raw(&format!("{url}?limit={PAGE}&continue={next}")).await?;
-        if let Value::Array(items) = page["items"].take() {
-            all.extend(items.into_iter().map(slim));
-        }
-        match page["metadata"]["continue"].as_str().filter(|c| !c.is_empty()) {
-            Some(token) => token.clone_into(&mut next),
-            None => return Ok(all),
-        }
-    }
+    let page = |items: Vec<Value>| all.extend(items.into_iter().map(slim));
+    io.pages(Kind::Node, &format!("get {url}"), &format!("{url}?limit={PAGE}"), page).await?;
+    Ok(all)
 }
 
 /// Without what a thousand nodes would fill memory with.

@@ -1,18 +1,26 @@
 //! Reading what a plan looks at. Always from the API server, never from memory: any reconcile may be the first one.
 
+use crate::audit::{AuditSecret, audit_secret};
 use crate::backups::observe_schedules;
-use crate::calls::{Io, name_kind};
+use crate::calls::{Io, encode};
 use crate::error::{ErrorKind, IoError};
 use crate::facts;
+use crate::lists::{name_kind, version};
 use base64::Engine;
 use berth_api::{Cluster, EtcdCluster, labels, names};
-use berth_plan::observed::{AttachmentSeen, Published, annotation, deleting, label, sha256, uid};
+use berth_plan::digest::sha256;
+use berth_plan::object_meta::{annotation, deleting, label, uid};
+use berth_plan::observed::{AttachmentSeen, Published};
+use berth_plan::room::{PodThere, Volume};
 use berth_plan::{MetaCluster, Observed, Settings};
-use berth_plan_cluster::{copy_of_definition, is_ours, revision_templates, upgrade_templates};
-use berth_plan_etcd::stranded;
+use berth_plan_cluster::{
+    audit_secrets, copy_of_definition, is_ours, reads_service_account, revision_templates, upgrade_templates,
+};
+use berth_plan_etcd::{room, stranded};
 use berth_render::{Catalog, Kind, ObjectKey, TemplateSet};
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -58,10 +66,22 @@ impl Snapshot {
         } else if kind == Kind::Secret {
             let data = take_data(&mut object);
             let type_ = object["type"].as_str().unwrap_or_default().to_owned();
-            self.observed.secrets.insert(key.clone(), facts::of(&type_, &data));
-            self.raw.insert(key.clone(), data);
+            self.put_data(key.clone(), &type_, data);
         }
         self.observed.put(key, object);
+    }
+
+    /// Takes in what a Secret holds.
+    fn put_data(&mut self, key: ObjectKey, type_: &str, data: BTreeMap<String, Vec<u8>>) {
+        self.observed.secrets.insert(key.clone(), facts::of(type_, &data));
+        self.raw.insert(key, data);
+    }
+
+    /// Takes in objects of a kind.
+    fn put_all(&mut self, kind: Kind, objects: impl IntoIterator<Item = Value>) {
+        for object in objects {
+            self.put(kind, object);
+        }
     }
 
     /// The binding that gives the operator its rights in the namespace was made a moment ago: API servers take one up with a
@@ -76,9 +96,6 @@ impl Snapshot {
 
     /// The [`fingerprint`] of what was read.
     pub fn fingerprint(&self, namespace: &str) -> u64 {
-        let text = |o: &Value, p: &str| o.pointer(p).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let version =
-            |o: &Value| ["name", "uid", "resourceVersion"].map(|field| text(o, &format!("/metadata/{field}")));
         let all = UNWATCHED.iter().flat_map(|kind| self.observed.of_kind(*kind, namespace));
         hash(all.map(|(_, object)| version(object)).collect())
     }
@@ -137,9 +154,7 @@ async fn list_into(io: &Io, snapshot: &mut Snapshot, kinds: &[Kind], namespace: 
     match lists.into_iter().collect::<Result<Vec<_>, _>>() {
         Ok(lists) => {
             for (kind, items) in lists {
-                for item in items {
-                    snapshot.put(kind, item);
-                }
+                snapshot.put_all(kind, items);
             }
         }
         Err(denied) => {
@@ -167,6 +182,14 @@ const CLUSTER_KINDS: [Kind; 8] = [
     Kind::Pod,
 ];
 
+/// What was read. None: that is not permitted. The operator always may; who looks with a right for less is told less.
+fn permitted<T>(answer: Result<T, IoError>) -> Result<Option<T>, IoError> {
+    match answer {
+        Err(e) if e.kind == ErrorKind::Forbidden => Ok(None),
+        answer => answer.map(Some),
+    }
+}
+
 /// Reads a `Cluster`'s namespace, what is in it, the published kubeconfig, and, where backups are configured, the schedules beside it.
 pub async fn observe_cluster(
     io: &Io,
@@ -175,26 +198,18 @@ pub async fn observe_cluster(
     meta: &Arc<MetaCluster>,
 ) -> Result<Snapshot, IoError> {
     let mut snapshot = Snapshot::of(meta);
-    let name = cluster.metadata.name.as_deref().unwrap_or_default();
-    let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
+    let (namespace, name) = (&*cluster.namespace().unwrap_or_default(), &*cluster.name_any());
     if settings.backups.are_enabled() {
         observe_schedules(io, namespace, &mut snapshot).await?;
     }
-    let cp_namespace = names::control_plane_namespace(namespace, name);
-    let key = ObjectKey::cluster(Kind::Namespace, cp_namespace.clone());
+    let key = ObjectKey::cluster(Kind::Namespace, names::control_plane_namespace(namespace, name));
     let team = ObjectKey::cluster(Kind::Namespace, namespace);
     let (live, team, published, attachment) =
         futures::join!(io.get(&key), io.get(&team), published(io, namespace, name), attachment(io, cluster, namespace));
     snapshot.observed.attachment = attachment?;
-    match team {
-        Ok(Some(team)) => {
-            snapshot.observed.team_namespace_ends = deleting(&team);
-            snapshot.observed.team_uid = Some(uid(&team).to_owned());
-        }
-        Ok(None) => {}
-        // The operator may always; who looks with a right for less is told less.
-        Err(e) if e.kind == ErrorKind::Forbidden => {}
-        Err(e) => return Err(e),
+    if let Some(team) = permitted(team)?.flatten() {
+        snapshot.observed.team_namespace_ends = deleting(&team);
+        snapshot.observed.team_uid = Some(uid(&team).to_owned());
     }
     match published {
         Ok(published) => snapshot.observed.published = published,
@@ -202,88 +217,123 @@ pub async fn observe_cluster(
         Err(e) if matches!(e.kind, ErrorKind::Forbidden | ErrorKind::Transient) => snapshot.unread = Some(e),
         Err(e) => return Err(e),
     }
-    let Some(live) = live? else { return Ok(snapshot) };
-    let ours = is_ours(&live);
-    let terminating = deleting(&live);
+    let live = live?;
+    if live.as_ref().is_none_or(|live| !is_ours(live)) {
+        read_audit_secrets(io, cluster, &key.name, &mut snapshot).await?;
+    }
+    let Some(live) = live else { return Ok(snapshot) };
+    let (ours, terminating) = (is_ours(&live), deleting(&live));
     snapshot.put(Kind::Namespace, live);
     if ours {
-        // The rest may be read through this one, which the operator makes.
-        let binding = ObjectKey::namespaced(Kind::RoleBinding, cp_namespace.clone(), names::OPERATOR_ROLE_BINDING);
-        // Volumes are etcd's; only at the end they are looked at from here.
-        let end = cluster.metadata.deletion_timestamp.is_some().then_some(Kind::PersistentVolumeClaim);
-        let slots = cluster.spec.vpc.is_some().then_some(Kind::StatefulSet);
-        let kinds: Vec<Kind> = CLUSTER_KINDS.into_iter().chain(slots).chain(end).collect();
-        let revisions = io.list(Kind::ClusterRevision, &cp_namespace, None);
-        let (listed, binding, revisions) =
-            futures::join!(list_into(io, &mut snapshot, &kinds, &cp_namespace), io.get(&binding), revisions);
-        listed?;
-        match revisions {
-            Ok(revisions) => {
-                snapshot.observed.revisions_are_readable = true;
-                for revision in revisions {
-                    snapshot.put(Kind::ClusterRevision, revision);
-                }
+        observe_control_plane(io, cluster, &key.name, &mut snapshot).await?;
+        read_audit_secrets(io, cluster, &key.name, &mut snapshot).await?;
+        if reads_service_account(&settings.pull_secrets, &key, &snapshot.observed) {
+            // Copies are made from these.
+            for (key, type_, data) in io.pull_secrets.all() {
+                snapshot.put_data(key, &type_, data);
             }
-            // Windows, turns and the way back go by revisions: of a tenant that has some, nothing is known without them.
-            Err(e) if matches!(e.kind, ErrorKind::NotFound | ErrorKind::Forbidden) && has_revisions(cluster) => {
-                snapshot.observed.denied = true;
-                snapshot.denied.get_or_insert(e);
-            }
-            // The chart with the kind, or with the right to it, comes a moment later; without a record all else goes on.
-            Err(e) if matches!(e.kind, ErrorKind::NotFound | ErrorKind::Forbidden) => {}
-            Err(e) => return Err(e),
-        }
-        if let Some(binding) = binding? {
-            snapshot.put(Kind::RoleBinding, binding);
-        }
-        if let Some(vpc) = &cluster.spec.vpc {
-            match io.get(&copy_of_definition(vpc, &cp_namespace)).await {
-                Ok(copy) => copy.into_iter().for_each(|copy| snapshot.put(Kind::NetworkAttachmentDefinition, copy)),
-                // The chart with the right to it comes a moment later; only tenants of this build have a copy.
-                Err(e) if e.kind == ErrorKind::Forbidden => {}
-                Err(e) => return Err(e),
-            }
+            let account = ObjectKey::namespaced(Kind::ServiceAccount, &*key.name, names::DEFAULT_SERVICE_ACCOUNT);
+            let account = permitted(io.get(&account).await)?.flatten();
+            snapshot.put_all(Kind::ServiceAccount, account);
         }
         if terminating {
             // The rights may go before the rest does. That is no failure.
             snapshot.denied = None;
         }
-        let digest = snapshot.observed.get(&key).and_then(|n| annotation(n, labels::TEMPLATES));
-        let map = digest.map(|d| ObjectKey::namespaced(Kind::ConfigMap, cp_namespace.clone(), names::templates(d)));
-        snapshot.observed.pinned = stored_templates(io, &snapshot, map.as_ref()).await?;
-        let next = snapshot.observed.get(&key).and_then(upgrade_templates);
-        let map = next.map(|d| ObjectKey::namespaced(Kind::ConfigMap, cp_namespace.clone(), names::templates(&d)));
-        snapshot.observed.pinned_next = stored_templates(io, &snapshot, map.as_ref()).await?;
-        for digest in revision_templates(&snapshot.observed, &cp_namespace) {
-            let known = |set: &Option<TemplateSet>| set.as_ref().is_some_and(|set| set.digest() == digest);
-            if [&snapshot.observed.pinned, &snapshot.observed.pinned_next].into_iter().any(known) {
-                continue;
-            }
-            let map = ObjectKey::namespaced(Kind::ConfigMap, cp_namespace.clone(), names::templates(&digest));
-            snapshot.observed.pinned_before.extend(stored_templates(io, &snapshot, Some(&map)).await?);
-        }
+        read_templates(io, &key, &mut snapshot).await?;
     }
     Ok(snapshot)
+}
+
+/// Reads what is in a control-plane namespace.
+async fn observe_control_plane(
+    io: &Io,
+    cluster: &Cluster,
+    namespace: &str,
+    snapshot: &mut Snapshot,
+) -> Result<(), IoError> {
+    // The rest may be read through this one, which the operator makes.
+    let binding = ObjectKey::namespaced(Kind::RoleBinding, namespace, names::OPERATOR_ROLE_BINDING);
+    // Volumes are etcd's; only at the end they are looked at from here.
+    let end = cluster.metadata.deletion_timestamp.is_some().then_some(Kind::PersistentVolumeClaim);
+    let slots = cluster.spec.vpc.is_some().then_some(Kind::StatefulSet);
+    let kinds: Vec<Kind> = CLUSTER_KINDS.into_iter().chain(slots).chain(end).collect();
+    let revisions = io.list(Kind::ClusterRevision, namespace, None);
+    let (listed, binding, revisions) =
+        futures::join!(list_into(io, snapshot, &kinds, namespace), io.get(&binding), revisions);
+    listed?;
+    match revisions {
+        Ok(revisions) => {
+            snapshot.observed.revisions_are_readable = true;
+            snapshot.put_all(Kind::ClusterRevision, revisions);
+        }
+        Err(e) if !matches!(e.kind, ErrorKind::NotFound | ErrorKind::Forbidden) => return Err(e),
+        // Windows, turns and the way back go by revisions: of a tenant that has some, nothing is known without them.
+        Err(e) if has_revisions(cluster) => {
+            snapshot.observed.denied = true;
+            snapshot.denied.get_or_insert(e);
+        }
+        // The chart with the kind, or with the right to it, comes a moment later; without a record all else goes on.
+        Err(_) => {}
+    }
+    if let Some(binding) = binding? {
+        snapshot.put(Kind::RoleBinding, binding);
+    }
+    if let Some(vpc) = &cluster.spec.vpc {
+        // The chart with the right to it comes a moment later; only tenants of this build have a copy.
+        let copy = permitted(io.get(&copy_of_definition(vpc, namespace)).await)?.flatten();
+        snapshot.put_all(Kind::NetworkAttachmentDefinition, copy);
+    }
+    Ok(())
+}
+
+/// Reads what audit webhooks of the spec, and of releases that count, are described by.
+async fn read_audit_secrets(io: &Io, cluster: &Cluster, home: &str, snapshot: &mut Snapshot) -> Result<(), IoError> {
+    for key in audit_secrets(cluster, &snapshot.observed, home) {
+        match audit_secret(io, &key).await? {
+            Some(AuditSecret::Whole(secret)) => snapshot.put(Kind::Secret, secret),
+            Some(AuditSecret::Known(facts)) => {
+                snapshot.observed.secrets.insert(key, (*facts).into());
+            }
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+/// Reads the templates that are pinned in a control-plane namespace.
+async fn read_templates(io: &Io, namespace: &ObjectKey, snapshot: &mut Snapshot) -> Result<(), IoError> {
+    let map = |digest: &str| ObjectKey::namespaced(Kind::ConfigMap, &*namespace.name, names::templates(digest));
+    let pinned = snapshot.observed.get(namespace).and_then(|n| annotation(n, labels::TEMPLATES)).map(map);
+    snapshot.observed.pinned = stored_templates(io, snapshot, pinned.as_ref()).await?;
+    let next = snapshot.observed.get(namespace).and_then(upgrade_templates).map(|digest| map(&digest));
+    snapshot.observed.pinned_next = stored_templates(io, snapshot, next.as_ref()).await?;
+    for digest in revision_templates(&snapshot.observed, &namespace.name) {
+        let known = [&snapshot.observed.pinned, &snapshot.observed.pinned_next];
+        if !known.into_iter().flatten().any(|set| set.digest() == digest) {
+            let before = stored_templates(io, snapshot, Some(&map(&digest))).await?;
+            snapshot.observed.pinned_before.extend(before);
+        }
+    }
+    Ok(())
 }
 
 /// Reads the network that `spec.vpc` names, if it has one.
 async fn attachment(io: &Io, cluster: &Cluster, namespace: &str) -> Result<AttachmentSeen, IoError> {
     let Some(vpc) = &cluster.spec.vpc else { return Ok(AttachmentSeen::Unknown) };
     let namespace = vpc.attachment.namespace.as_deref().unwrap_or(namespace);
-    match io.get(&ObjectKey::namespaced(Kind::NetworkAttachmentDefinition, namespace, &vpc.attachment.name)).await {
-        Ok(Some(definition)) => Ok(AttachmentSeen::Found(definition)),
-        Ok(None) => Ok(AttachmentSeen::Missing),
-        // The operator may always; who looks with a right for less is told less.
-        Err(e) if e.kind == ErrorKind::Forbidden => Ok(AttachmentSeen::Unknown),
-        Err(e) => Err(e),
-    }
+    let key = ObjectKey::namespaced(Kind::NetworkAttachmentDefinition, namespace, &vpc.attachment.name);
+    Ok(match permitted(io.get(&key).await)? {
+        Some(Some(definition)) => AttachmentSeen::Found(definition),
+        Some(None) => AttachmentSeen::Missing,
+        None => AttachmentSeen::Unknown,
+    })
 }
 
 /// Reads the children of an `EtcdCluster`.
 pub async fn observe_etcd(io: &Io, etcd: &EtcdCluster, meta: &Arc<MetaCluster>) -> Result<Snapshot, IoError> {
-    let name = etcd.metadata.name.as_deref().unwrap_or_default();
-    let mut snapshot = Snapshot { secrets: format!("{name}-"), ..Snapshot::of(meta) };
-    let namespace = etcd.metadata.namespace.as_deref().unwrap_or_default();
+    let mut snapshot = Snapshot { secrets: format!("{}-", etcd.name_any()), ..Snapshot::of(meta) };
+    let namespace = &*etcd.namespace().unwrap_or_default();
     list_into(io, &mut snapshot, &berth_plan_etcd::OBSERVED, namespace).await?;
     if let Some(denied) = &snapshot.denied {
         // In a namespace that is being deleted the rights may go first. What is left goes with it, and nothing can be added.
@@ -294,14 +344,12 @@ pub async fn observe_etcd(io: &Io, etcd: &EtcdCluster, meta: &Arc<MetaCluster>) 
         return if terminating { Ok(snapshot) } else { Err(denied) };
     }
     if let Some(class) = berth_plan_etcd::storage_class(etcd, &snapshot.observed) {
-        match io.get(&ObjectKey::cluster(Kind::StorageClass, class)).await {
-            Ok(found) => found.into_iter().for_each(|class| snapshot.put(Kind::StorageClass, class)),
-            // The plan says so; all else goes on.
-            Err(e) if e.kind == ErrorKind::Forbidden => {}
-            Err(e) => return Err(e),
-        }
+        // Without the right to it the plan says so; all else goes on.
+        let found = permitted(io.get(&ObjectKey::cluster(Kind::StorageClass, class)).await)?.flatten();
+        snapshot.put_all(Kind::StorageClass, found);
     }
     read_nodes(io, &mut snapshot, etcd).await?;
+    read_volumes(io, &mut snapshot, etcd).await?;
     let key = berth_plan_etcd::pinned_templates(etcd, &snapshot.observed);
     snapshot.observed.pinned = stored_templates(io, &snapshot, key.as_ref()).await?;
     let key = berth_plan_etcd::pinned_next_templates(etcd, &snapshot.observed);
@@ -311,26 +359,34 @@ pub async fn observe_etcd(io: &Io, etcd: &EtcdCluster, meta: &Arc<MetaCluster>) 
 
 /// Reads volumes of members whose pods find no node, and the nodes that these are on. Whoever may not read all of it knows nothing of it.
 async fn read_nodes(io: &Io, snapshot: &mut Snapshot, etcd: &EtcdCluster) -> Result<(), IoError> {
-    let is_trouble = |e: &IoError| e.kind != ErrorKind::Forbidden;
     for name in stranded::volumes(etcd, &snapshot.observed) {
-        let volume = match io.get(&ObjectKey::cluster(Kind::PersistentVolume, name)).await {
-            Err(e) if is_trouble(&e) => return Err(e),
-            found => found.ok().flatten(),
-        };
-        let Some((volume, host)) =
-            volume.and_then(|v| stranded::host(&v).map(str::to_owned).map(|host| (v.clone(), host)))
-        else {
-            continue;
-        };
-        let nodes = match nodes_of(io, &host).await {
-            Err(e) if is_trouble(&e) => return Err(e),
-            Err(_) => continue,
-            Ok(nodes) => nodes,
-        };
-        for node in nodes {
-            snapshot.put(Kind::Node, node);
-        }
+        let volume = permitted(io.get(&ObjectKey::cluster(Kind::PersistentVolume, name)).await)?.flatten();
+        let with_host = volume.and_then(|volume| Some((stranded::host(&volume)?.to_owned(), volume)));
+        let Some((host, volume)) = with_host else { continue };
+        let Some(nodes) = permitted(nodes_of(io, &host).await)? else { continue };
+        snapshot.put_all(Kind::Node, nodes);
         snapshot.put(Kind::PersistentVolume, volume);
+    }
+    Ok(())
+}
+
+/// Reads where the volumes of members can be used, where the spec asks more of their nodes than what runs, and what pods ask for on the node of
+/// one that is on no other. What cannot be read ties nobody: it is for an estimate.
+async fn read_volumes(io: &Io, snapshot: &mut Snapshot, etcd: &EtcdCluster) -> Result<(), IoError> {
+    for (member, claim, name) in room::volumes(etcd, &snapshot.observed) {
+        let volume = io.get(&ObjectKey::cluster(Kind::PersistentVolume, &*name)).await.ok().flatten();
+        if let Some(mut volume) = volume {
+            let affinity = volume["spec"]["nodeAffinity"].take();
+            let mut volume = Volume { claim, name, affinity, pods: vec![] };
+            let nodes = snapshot.observed.meta.room.clone().unwrap_or_default();
+            if let Some(node) = volume.node(&nodes) {
+                let url = format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{}", encode(&node.name));
+                let pods = io.raw(&url).await.ok();
+                let all = pods.as_ref().and_then(|pods| pods["items"].as_array()).into_iter().flatten();
+                volume.pods = all.filter_map(PodThere::of).collect();
+            }
+            snapshot.observed.volumes.insert(member, volume);
+        }
     }
     Ok(())
 }
@@ -376,23 +432,24 @@ fn builtin(name: &str) -> bool {
 async fn published(io: &Io, namespace: &str, name: &str) -> Result<Published, IoError> {
     let key = ObjectKey::namespaced(Kind::Secret, namespace, names::kubeconfig(name));
     let answer = io.merge(&key, "", "dryRun=All", &json!({})).await;
-    let mut secret = match answer {
+    let secret = match answer {
         Ok(secret) => secret,
         Err(e) if e.kind == ErrorKind::NotFound => return Ok(Published::Absent),
         Err(e) if e.kind == ErrorKind::Rejected => return Ok(Published::Foreign(e.message)),
         Err(e) => return Err(e),
     };
-    let data = take_data(&mut secret);
     if label(&secret, labels::CLUSTER_NAME) != Some(name) || secret["type"] != labels::CAPI_SECRET_TYPE {
         return Ok(Published::Foreign("it does not have Berth's labels".into()));
     }
     let labels =
         secret.pointer("/metadata/labels").cloned().and_then(|l| serde_json::from_value(l).ok()).unwrap_or_default();
-    Ok(Published::Ours {
-        uid: uid(&secret).to_owned(),
-        value_sha256: data.get("value").map(|v| sha256(v)).unwrap_or_default(),
-        labels,
-    })
+    Ok(ours(secret, labels))
+}
+
+/// That a Secret with these labels is published.
+pub(crate) fn ours(mut secret: Value, labels: BTreeMap<String, String>) -> Published {
+    let value_sha256 = take_data(&mut secret).get("value").map(|value| sha256(value)).unwrap_or_default();
+    Published::Ours { uid: uid(&secret).to_owned(), value_sha256, labels }
 }
 
 #[cfg(test)]
@@ -403,6 +460,7 @@ mod tests {
     use kube::Client;
     use kube::client::Body;
     use std::convert::Infallible;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
     /// A namespace with these Secrets, and nothing else.
@@ -443,5 +501,43 @@ mod tests {
         assert_eq!(known, ["another-etcds", "berths", "e-server"]);
         let read: Vec<_> = snapshot.raw.keys().map(|key| &*key.name).collect();
         assert_eq!(read, known);
+    }
+
+    #[tokio::test]
+    async fn the_service_account_is_read_where_pull_secrets_are_or_are_to_be() {
+        let cluster = json!({
+            "apiVersion": "berth.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": "acme", "namespace": "team-a"},
+            "spec": {"version": "1.36.3"},
+        });
+        let cluster: Cluster = serde_json::from_value(cluster).unwrap();
+        let home = names::control_plane_namespace("team-a", "acme");
+        let ours = json!({labels::MANAGED_BY: labels::MANAGED_BY_VALUE});
+        let mut copy = ours.clone();
+        copy[labels::PULL_SECRET] = "reg".into();
+        for (secret, wanted, asked) in [(&ours, None, 0), (&copy, None, 1), (&ours, Some("reg"), 1)] {
+            let (counted, home) = (Arc::new(AtomicUsize::new(0)), home.clone());
+            let (seen, labels) = (counted.clone(), ours.clone());
+            let secret = json!({"metadata": {"name": "reg", "namespace": home, "labels": secret}});
+            let service = tower::service_fn(move |request: Request<Body>| {
+                let path = request.uri().path();
+                let answer = if path.ends_with(&format!("/namespaces/{home}")) {
+                    json!({"metadata": {"name": home, "labels": labels}})
+                } else if path.ends_with("/serviceaccounts/default") {
+                    seen.fetch_add(1, Ordering::Relaxed);
+                    json!({"metadata": {"name": "default", "namespace": home}})
+                } else if path.ends_with("/secrets") {
+                    json!({"items": [secret]})
+                } else {
+                    json!({"items": []})
+                };
+                async move { Ok::<_, Infallible>(Response::new(Body::from(answer.to_string().into_bytes()))) }
+            });
+            let client = FencedClient::new(Client::new(service, "default"), Fence::open());
+            let io = Io::new(client, Arc::default(), Duration::from_secs(5));
+            let settings =
+                Settings { pull_secrets: wanted.map(str::to_owned).into_iter().collect(), ..Settings::default() };
+            observe_cluster(&io, &cluster, &settings, &Arc::default()).await.unwrap();
+            assert_eq!(counted.load(Ordering::Relaxed), asked, "{wanted:?}");
+        }
     }
 }

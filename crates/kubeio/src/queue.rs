@@ -4,6 +4,7 @@
 use crate::calls::{Io, collection, encode};
 use crate::error::IoError;
 use berth_api::backup::phase;
+use berth_api::conditions::Reason;
 use berth_api::labels;
 use berth_plan::backup_jobs::BackupJob;
 use berth_render::{Kind, ObjectKey};
@@ -77,7 +78,11 @@ fn waiting(backup: &Value) -> Option<Waiting> {
         .map(|name| (name.to_owned(), backup["spec"][name].clone()))
         .filter(|(_, v)| !v.is_null())
         .collect();
-    let object = json!({"metadata": metadata, "spec": spec, "status": {"phase": phase}});
+    let mut object = json!({"metadata": metadata, "spec": spec, "status": {"phase": phase}});
+    let mut conditions = backup["status"]["conditions"].as_array().into_iter().flatten();
+    if let Some(ready) = conditions.find(|c| c["type"] == "Ready" && c["reason"] == Reason::Rejected.as_str()) {
+        object["status"]["reason"] = ready["reason"].clone();
+    }
     Some((ObjectKey::of(Kind::EtcdBackup, &object), object))
 }
 
@@ -95,6 +100,11 @@ mod tests {
         };
         assert_eq!(waiting(&backup("Verified".into())), None);
         assert_eq!(waiting(&backup("Failed".into())), None);
+        let mut refused = backup("Queued".into());
+        refused["status"]["conditions"] = json!([{"type": "Degraded", "reason": "Rejected"}]);
+        assert_eq!(waiting(&refused).unwrap().1["status"], json!({"phase": "Queued"}));
+        refused["status"]["conditions"] = json!([{"type": "Ready", "reason": "Rejected", "message": "long"}]);
+        assert_eq!(waiting(&refused).unwrap().1["status"], json!({"phase": "Queued", "reason": "Rejected"}));
         for phase in [Value::Null, "Queued".into(), "Waiting".into(), "Running".into()] {
             let (key, kept) = waiting(&backup(phase.clone())).unwrap();
             assert_eq!(key, ObjectKey::namespaced(Kind::EtcdBackup, "a", "b"));

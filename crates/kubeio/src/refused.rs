@@ -1,5 +1,7 @@
 //! Why pods of a `StatefulSet` or a Job are not there: its controller tells that by Events, and by nothing else.
 
+mod note;
+
 use crate::calls::{Io, encode};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -19,38 +21,14 @@ pub async fn refused(
     if pods.is_empty() {
         return BTreeMap::new();
     }
-    let selector = format!("regarding.kind=StatefulSet,regarding.name={set},reason=FailedCreate");
-    let url = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events?fieldSelector={}", encode(&selector));
-    match io.raw(&url).await {
-        Ok(list) => {
-            let events = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
-            pods.into_iter().filter_map(|pod| Some((pod.clone(), newest(events, &pod, now)?))).collect()
-        }
-        Err(error) => {
-            tracing::warn!(namespace, set, error = error.message, "cannot read Events, which say why pods are missing");
-            BTreeMap::new()
-        }
-    }
+    let events = events(io, namespace, &format!("kind=StatefulSet,regarding.name={set},reason=FailedCreate")).await;
+    of_each(pods, |pod| refused_pod(&events, pod, now))
 }
 
 /// What refuses the pods of a Job, as far as is known. Without the right to read Events, nothing.
 pub(crate) async fn refused_by_job(io: &Io, namespace: &str, job: &str, now: Timestamp) -> Option<String> {
-    let selector = format!("regarding.kind=Job,regarding.name={job},reason=FailedCreate");
-    let url = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events?fieldSelector={}", encode(&selector));
-    match io.raw(&url).await {
-        Ok(list) => newest_of_job(list["items"].as_array().map(Vec::as_slice).unwrap_or_default(), now),
-        Err(error) => {
-            tracing::warn!(namespace, job, error = error.message, "cannot read Events, which say why pods are missing");
-            None
-        }
-    }
-}
-
-/// What the newest of a Job's Events says.
-fn newest_of_job(events: &[Value], now: Timestamp) -> Option<String> {
-    let told = events.iter().filter_map(|e| Some((at(e)?, e["note"].as_str()?)));
-    let (_, note) = told.filter(|(at, _)| now.duration_since(*at) <= RECENT).max_by_key(|(at, _)| *at)?;
-    Some(note.strip_prefix("Error creating: ").unwrap_or(note).to_owned())
+    let events = events(io, namespace, &format!("kind=Job,regarding.name={job},reason=FailedCreate")).await;
+    refused_pods(&events, now)
 }
 
 /// Why each of these pods gets no network, as far as is known. Without the right to read Events, nothing.
@@ -58,34 +36,52 @@ pub async fn without_network(io: &Io, namespace: &str, pods: Vec<String>, now: T
     if pods.is_empty() {
         return BTreeMap::new();
     }
-    let selector = "regarding.kind=Pod,reason=FailedCreatePodSandBox";
-    let url = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events?fieldSelector={}", encode(selector));
-    let list = match io.raw(&url).await {
-        Ok(list) => list,
-        Err(error) => {
-            tracing::warn!(namespace, error = error.message, "cannot read Events, which say why pods get no network");
-            return BTreeMap::new();
-        }
-    };
-    let events = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let events = events(io, namespace, "kind=Pod,reason=FailedCreatePodSandBox").await;
     let why = |pod: &str| {
-        let told = events
-            .iter()
-            .filter(|e| e["regarding"]["name"] == *pod)
-            .filter_map(|e| Some((at(e)?, e["note"].as_str()?)));
-        let (_, note) = told.filter(|(at, _)| now.duration_since(*at) <= RECENT).max_by_key(|(at, _)| *at)?;
-        Some(note.to_owned())
+        newest(&events, now, |event, note| (event["regarding"]["name"] == *pod).then_some(note)).map(str::to_owned)
     };
-    pods.into_iter().filter_map(|pod| Some((pod.clone(), why(&pod)?))).collect()
+    of_each(pods, why)
 }
 
-/// What the newest of them says about this pod.
-fn newest(events: &[Value], pod: &str, now: Timestamp) -> Option<String> {
-    let prefix = format!("Create Pod {pod} in ");
-    let told = events.iter().filter_map(|e| Some((at(e)?, e["note"].as_str()?)));
-    let about = told.filter(|(at, note)| note.starts_with(&prefix) && now.duration_since(*at) <= RECENT);
-    let (_, note) = about.max_by_key(|(at, _)| *at)?;
-    Some(note.split_once("failed error: ").map_or(note, |(_, why)| why).to_owned())
+/// Events about these objects.
+async fn events(io: &Io, namespace: &str, about: &str) -> Vec<Value> {
+    let selector = encode(&format!("regarding.{about}"));
+    match io.raw(&format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events?fieldSelector={selector}")).await {
+        Ok(list) => list["items"].as_array().cloned().unwrap_or_default(),
+        Err(error) => {
+            tracing::warn!(
+                namespace,
+                about,
+                error = error.message,
+                "cannot read Events, which say why pods are missing"
+            );
+            vec![]
+        }
+    }
+}
+
+fn of_each(pods: Vec<String>, why: impl Fn(&str) -> Option<String>) -> BTreeMap<String, String> {
+    pods.into_iter().filter_map(|pod| why(&pod).map(|why| (pod, why))).collect()
+}
+
+/// What the newest of a Job's Events says.
+fn refused_pods(events: &[Value], now: Timestamp) -> Option<String> {
+    newest(events, now, |_, note| note::of_job(note)).map(str::to_owned)
+}
+
+/// What the newest Event of a StatefulSet says about this pod.
+fn refused_pod(events: &[Value], pod: &str, now: Timestamp) -> Option<String> {
+    newest(events, now, |_, note| note::of_pod(note, pod)).map(str::to_owned)
+}
+
+/// What the newest Event says that is recent and about the right object. `says`: what its note says of that, if anything.
+fn newest<'e>(
+    events: &'e [Value],
+    now: Timestamp,
+    says: impl Fn(&'e Value, &'e str) -> Option<&'e str>,
+) -> Option<&'e str> {
+    let told = events.iter().filter_map(|e| Some((at(e)?, says(e, e["note"].as_str()?)?)));
+    told.filter(|(at, _)| now.duration_since(*at) <= RECENT).max_by_key(|(at, _)| *at).map(|(_, why)| why)
 }
 
 /// When it was seen last. Controllers of the meta cluster write the old fields.
@@ -115,14 +111,14 @@ mod tests {
             event("etcd-2", "2026-01-01T00:10:00Z", "long ago"),
         ];
         let now = "2026-01-01T01:00:00Z".parse().unwrap();
-        let said = newest(&events, "etcd-0", now);
+        let said = refused_pod(&events, "etcd-0", now);
         assert_eq!(said.as_deref(), Some("pods \"etcd-0\" is forbidden: exceeded quota: small"));
-        assert_eq!(newest(&events, "etcd-2", now), None);
+        assert_eq!(refused_pod(&events, "etcd-2", now), None);
         let of_job =
             |seen: &str, why: &str| json!({"deprecatedLastTimestamp": seen, "note": format!("Error creating: {why}")});
         let events = [of_job("2026-01-01T00:50:00Z", "pods are refused"), of_job("2026-01-01T00:45:00Z", "older")];
-        assert_eq!(newest_of_job(&events, now).as_deref(), Some("pods are refused"));
-        assert_eq!(newest_of_job(&events[..0], now), None);
-        assert_eq!(newest(&events, "etcd-3", now), None);
+        assert_eq!(refused_pods(&events, now).as_deref(), Some("pods are refused"));
+        assert_eq!(refused_pods(&events[..0], now), None);
+        assert_eq!(refused_pod(&events, "etcd-3", now), None);
     }
 }

@@ -5,6 +5,7 @@ use crate::error::{ErrorKind, IoError};
 use crate::observe::Snapshot;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use berth_api::cluster::AUDIT_KUBECONFIG;
 use berth_pki::{Clocks, Kubeconfig, PkiError};
 use berth_plan::{SecretEntry, SecretPlan};
 use berth_render::ObjectKey;
@@ -73,6 +74,12 @@ fn make(snapshot: &Snapshot, entry: &SecretEntry, clocks: Clocks, data: &mut Map
         SecretEntry::Copy { name, source } => {
             let bytes = snapshot.secret(source, name).ok_or_else(|| format!("{source} has no key {name}"))?;
             put(data, name, bytes);
+        }
+        SecretEntry::AuditWebhook { source } => {
+            let text = snapshot.secret(source, AUDIT_KUBECONFIG);
+            let text = text.ok_or_else(|| format!("{source} has no key {AUDIT_KUBECONFIG}"))?;
+            let kubeconfig = berth_pki::webhook_kubeconfig(text).map_err(|why| format!("{source}: {why}"))?;
+            put(data, AUDIT_KUBECONFIG, kubeconfig.expose_bytes());
         }
         SecretEntry::ServiceAccountKey => {
             let pair = berth_pki::generate_service_account_key().map_err(failed)?;

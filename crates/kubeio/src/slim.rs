@@ -1,10 +1,10 @@
 //! JSON as the API server sends it, without what nothing here reads: `managedFields`, which are up to half of an object (a plan reads
-//! those of workloads), annotations of backups, those that others have put on objects of Berth's kinds, the specs of pods and Jobs, and what immutable ConfigMaps hold (templates, tens of KiB). It is passed over while parsing, so it costs no memory.
+//! those of workloads), annotations of backups, those that others have put on objects of Berth's kinds, the specs of Jobs, those of pods but for the environment of containers, and what immutable ConfigMaps hold (templates, tens of KiB). It is passed over while parsing, so it costs no memory.
 
 use berth_render::Kind;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 use std::fmt;
 
 /// An object without `managedFields`, unless it is a workload, and otherwise whole.
@@ -39,6 +39,10 @@ enum At {
     Metadata,
     /// The annotations of one of Berth's kinds.
     Annotations,
+    /// The spec of a pod.
+    PodSpec,
+    /// A container of a pod.
+    Container,
     Elsewhere,
 }
 
@@ -62,7 +66,11 @@ impl Parser {
             (At::Metadata, "annotations") if self.kind == Some(Kind::EtcdBackup) => return None,
             (At::Annotations, key) if !is_read(key) => return None,
             (At::Metadata, "annotations") if self.is_berths() => At::Annotations,
-            (At::Object, "spec") if matches!(self.kind, Some(Kind::Pod | Kind::Job)) => return None,
+            (At::Object, "spec") if self.kind == Some(Kind::Job) => return None,
+            (At::Object, "spec") if self.kind == Some(Kind::Pod) => At::PodSpec,
+            (At::PodSpec, "containers") => At::Container,
+            (At::Container, "name" | "env") => At::Elsewhere,
+            (At::PodSpec | At::Container, _) => return None,
             (At::Object, "data") if self.kind == Some(Kind::ConfigMap) && is_true(before, "immutable") => return None,
             (At::Object, "items") => At::Object,
             (_, "metadata") => At::Metadata,
@@ -101,6 +109,15 @@ impl<'de> DeserializeSeed<'de> for Parser {
     }
 }
 
+/// Values that hold no others stay as they are.
+macro_rules! scalars {
+    ($($visit:ident: $type:ty),*) => {
+        $(fn $visit<E>(self, v: $type) -> Result<Value, E> {
+            Ok(v.into())
+        })*
+    };
+}
+
 impl<'de> Visitor<'de> for Parser {
     type Value = Value;
 
@@ -108,29 +125,7 @@ impl<'de> Visitor<'de> for Parser {
         f.write_str("JSON")
     }
 
-    fn visit_bool<E>(self, v: bool) -> Result<Value, E> {
-        Ok(Value::Bool(v))
-    }
-
-    fn visit_i64<E>(self, v: i64) -> Result<Value, E> {
-        Ok(v.into())
-    }
-
-    fn visit_u64<E>(self, v: u64) -> Result<Value, E> {
-        Ok(v.into())
-    }
-
-    fn visit_f64<E>(self, v: f64) -> Result<Value, E> {
-        Ok(Number::from_f64(v).map_or(Value::Null, Value::Number))
-    }
-
-    fn visit_str<E>(self, v: &str) -> Result<Value, E> {
-        Ok(v.into())
-    }
-
-    fn visit_string<E>(self, v: String) -> Result<Value, E> {
-        Ok(Value::String(v))
-    }
+    scalars!(visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64, visit_str: &str, visit_string: String);
 
     fn visit_unit<E>(self) -> Result<Value, E> {
         Ok(Value::Null)
@@ -198,11 +193,17 @@ mod tests {
     }
 
     #[test]
-    fn specs_of_pods_are_passed_over_and_nothing_else_of_that_name() {
-        let pod = json!({"metadata": {"name": "a"}, "spec": {"nodeName": "n"}, "status": {"spec": 1}});
+    fn specs_are_passed_over_but_for_what_containers_are_told() {
+        let env = json!([{"name": "HTTPS_PROXY", "value": "http://proxy"}]);
+        let container = json!({"name": "c", "image": "i", "env": env, "volumeMounts": [{"name": "v"}]});
+        let spec = json!({"nodeName": "n", "containers": [container], "volumes": [{"name": "v"}]});
+        let pod = json!({"metadata": {"name": "a"}, "spec": spec, "status": {"spec": 1}});
         let list = json!({"items": [pod], "spec": 2}).to_string();
         let slim = json!({"metadata": {"name": "a"}, "status": {"spec": 1}});
-        assert_eq!(parse(Kind::Pod, &list).unwrap(), json!({"items": [slim]}));
+        assert_eq!(parse(Kind::Job, &list).unwrap(), json!({"items": [slim]}));
+        let told = json!({"containers": [{"name": "c", "env": env}]});
+        let slim = json!({"metadata": {"name": "a"}, "spec": told, "status": {"spec": 1}});
+        assert_eq!(parse(Kind::Pod, &list).unwrap()["items"][0], slim);
         assert_eq!(parse(Kind::Deployment, &list).unwrap(), json!({"items": [pod], "spec": 2}));
     }
 

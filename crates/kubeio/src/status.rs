@@ -1,7 +1,7 @@
 //! Status and finalizers of Berth's own resources.
 
 use crate::calls::Io;
-use crate::error::{ErrorKind, IoError};
+use crate::error::IoError;
 use berth_render::{Kind, ObjectKey};
 use kube::Resource;
 use serde::Serialize;
@@ -35,9 +35,6 @@ impl ResourceRef {
     }
 }
 
-/// How often a status is tried to be written while somebody else keeps changing the object.
-const TRIES: usize = 5;
-
 /// Writes the status, if it differs from what was read and if that is still the status of this object: for the subresource the API
 /// server takes all metadata from what is stored, so a UID alone would not keep it from a namesake that came after. What else was changed
 /// meanwhile does not matter: a status says which generation it is of, and deadlines and turns are in it, so that who keeps changing an
@@ -56,18 +53,10 @@ pub async fn write_status<S: Serialize + DeserializeOwned + PartialEq>(
     if let Some(old) = old.map(to_value) {
         remove_what_is_gone(&old, &mut status);
     }
-    let mut version = resource.resource_version.clone();
-    for tries in 1.. {
-        let patch = json!({"metadata": {"uid": resource.uid, "resourceVersion": version}, "status": status});
-        let conflict = match io.merge(&resource.key, "/status", "fieldManager=berth-status", &patch).await {
-            Err(e) if e.kind == ErrorKind::Conflict && tries < TRIES => e,
-            written => return written.map(|_| true),
-        };
-        let live = io.get(&resource.key).await?.filter(|live| live["metadata"]["uid"] == *resource.uid);
-        let Some(live) = live.filter(|live| is_still(live, old)) else { return Err(conflict) };
-        version = live["metadata"]["resourceVersion"].as_str().map(str::to_owned);
-    }
-    Ok(false)
+    let patch =
+        json!({"metadata": {"uid": resource.uid, "resourceVersion": resource.resource_version}, "status": status});
+    let is_same = |live: &Value| live["metadata"]["uid"] == *resource.uid && is_still(live, old);
+    io.merge_unless_changed(&resource.key, "/status", "fieldManager=berth-status", patch, is_same).await.map(|_| true)
 }
 
 /// Whether an object has the status that was read.

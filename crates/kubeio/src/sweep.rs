@@ -4,8 +4,8 @@
 use crate::calls::{Io, collection, encode};
 use crate::error::{ErrorKind, IoError};
 use berth_api::labels;
-use berth_plan::backup_jobs::{BESIDE, is_beside, made_for};
-use berth_plan::observed::{deleting, label, uid};
+use berth_plan::backup_jobs::{BESIDE, is_beside, made_for, secret_beside};
+use berth_plan::object_meta::{deleting, label, uid};
 use berth_render::{Kind, ObjectKey};
 use serde_json::{Map, Value, json};
 
@@ -49,7 +49,7 @@ async fn sweep_one(io: &Io, owner: &ObjectKey, job: &Value) -> Result<bool, IoEr
         return Ok(false);
     }
     let key = ObjectKey::of(Kind::Job, job);
-    let beside = ObjectKey { kind: Kind::Secret, ..key.clone() };
+    let beside = secret_beside(&key);
     match io.get(&beside).await {
         Ok(Some(secret)) if is_beside(&secret, job) => io.delete(&beside, uid(&secret), None).await?,
         Ok(_) => {}

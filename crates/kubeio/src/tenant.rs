@@ -1,13 +1,18 @@
 //! The tenant's own API, with a certificate that lives for an hour and only in memory.
 
+mod admission;
 mod connector;
 #[cfg(test)]
 mod hostile;
+mod leases;
 mod look;
 mod metrics;
 mod nodes;
+mod pages;
+mod pods;
+pub(crate) mod told;
 
-use crate::calls::{Calls, Io, encode};
+use crate::calls::{Calls, Io};
 use crate::error::{ErrorKind, IoError, chain};
 use crate::observe::Snapshot;
 use base64::Engine;
@@ -15,8 +20,9 @@ use base64::engine::general_purpose::STANDARD;
 use berth_api::version::Minor;
 use berth_api::{labels, names};
 use berth_fence::{Fence, FencedClient};
-use berth_pki::{CertSpec, Clocks, KeyPairPem, Lifetime, Usage};
-use berth_plan::observed::{ApiProbe, ApiVersion, InsideTenant};
+use berth_pki::{CertSpec, Clocks, KeyPairPem, Usage};
+use berth_plan::asked::ApiVersion;
+use berth_plan::observed::{ApiProbe, InsideTenant};
 use berth_plan_cluster::{HostRules, ProbeRequest, Questions};
 use futures::future::BoxFuture;
 use http::Response;
@@ -36,6 +42,7 @@ use tower::util::MapResponseLayer;
 
 pub(crate) use connector::RefusedAddress;
 
+pub use admission::look_at_admission;
 use connector::Lookup;
 pub use look::{answers, look};
 
@@ -105,13 +112,10 @@ impl TenantTarget {
         ca_key: &[u8],
         clocks: Clocks,
     ) -> Result<Self, String> {
+        let lifetime = clocks.covered(SignedDuration::from_hours(1));
         let spec = CertSpec {
-            common_name: names::OPERATOR_USER.into(),
             organizations: vec!["system:masters".into()],
-            dns_names: vec![],
-            ip_addresses: vec![],
-            usage: Usage::Client,
-            lifetime: Lifetime::leaf(clocks.covered(SignedDuration::from_hours(1))),
+            ..CertSpec::new(names::OPERATOR_USER, Usage::Client, lifetime)
         };
         let credential = berth_pki::issue(&spec, ca_cert, ca_key, clocks).map_err(|e| e.to_string())?;
         Ok(Self { server, server_name: None, ca_cert: ca_cert.to_vec(), rules, credential })
@@ -131,7 +135,7 @@ pub fn connect(fence: Fence) -> Connect {
 fn client(target: &TenantTarget, lookup: Lookup, fence: Fence) -> Result<FencedClient, String> {
     let url = target.server.parse().map_err(|e| format!("{}: {e}", target.server))?;
     let mut config = config::Config::new(url);
-    config.root_cert = Some(vec![der(&target.ca_cert)?]);
+    config.root_cert = Some(berth_pki::bundle_der(&target.ca_cert).map_err(|e| e.to_string())?);
     config.auth_info = AuthInfo {
         client_certificate_data: Some(STANDARD.encode(&target.credential.cert_pem)),
         client_key_data: Some(STANDARD.encode(target.credential.key_pem.expose()).into()),
@@ -171,12 +175,6 @@ fn says_the_bound<const MOST: usize>(error: BoxError) -> BoxError {
     if error.is::<LengthLimitError>() { format!("an answer of more than {} KiB", MOST >> 10).into() } else { error }
 }
 
-fn der(pem: &[u8]) -> Result<Vec<u8>, String> {
-    let text = String::from_utf8_lossy(pem);
-    let body: String = text.lines().filter(|l| !l.starts_with("-----")).collect();
-    STANDARD.decode(body.trim()).map_err(|e| format!("the CA certificate: {e}"))
-}
-
 /// Asks the tenant's API. Returns the connection for what is to be
 /// written.
 pub async fn probe_tenant(
@@ -210,6 +208,23 @@ async fn ask(tenant: &Io, questions: &Questions) -> Result<(Option<ApiVersion>, 
             None
         });
     }
+    if !questions.leases.is_empty() {
+        read.leases = match leases::read(tenant, &questions.leases).await {
+            // What else was asked is answered, and who writes there chooses how many there are.
+            Err(error) if !questions.listings.is_empty() => {
+                tracing::debug!(%error, "leases are not read");
+                None
+            }
+            leases => leases?,
+        };
+    }
+    for app in &questions.pods {
+        // They belong to the tenant: what cannot be read of them says nothing of the API.
+        match pods::why_not(tenant, app).await {
+            Ok(why) => read.pods.extend(why.map(|why| ((*app).to_owned(), why))),
+            Err(error) => tracing::debug!(%error, app, "pods are not read"),
+        }
+    }
     let version = if questions.version {
         let answer = tenant.raw("/version").await?;
         let version = version_of(&answer);
@@ -219,27 +234,6 @@ async fn ask(tenant: &Io, questions: &Questions) -> Result<(Option<ApiVersion>, 
         None
     };
     Ok((version, read))
-}
-
-/// Where a tenant says that a list goes on.
-enum Next {
-    /// It does not.
-    None,
-    /// There: the end of a query.
-    At(String),
-    /// No API server says that.
-    Odd,
-}
-
-/// A token of a real API server has some hundred bytes.
-const TOKEN: usize = 4 << 10;
-
-fn next_page(table: &Value) -> Next {
-    match table.pointer("/metadata/continue").and_then(Value::as_str) {
-        None | Some("") => Next::None,
-        Some(token) if token.len() <= TOKEN => Next::At(format!("&continue={}", encode(token))),
-        Some(_) => Next::Odd,
-    }
 }
 
 /// What an API server tells of its version. None: what it tells is none, and nothing to put into a status.
@@ -282,14 +276,7 @@ mod tests {
 
     pub(super) fn target(server: String, rules: Option<HostRules>) -> TenantTarget {
         let now = jiff::Timestamp::now();
-        let ca = CertSpec {
-            common_name: "ca".into(),
-            organizations: vec![],
-            dns_names: vec![],
-            ip_addresses: vec![],
-            usage: Usage::Ca,
-            lifetime: Lifetime::CA_10Y,
-        };
+        let ca = CertSpec::new("ca", Usage::Ca, berth_pki::CA_LIFETIME);
         let ca = berth_pki::issue_ca(&ca, now).unwrap();
         TenantTarget::new(server, rules, ca.cert_pem.as_bytes(), ca.key_pem.expose_bytes(), now.into()).unwrap()
     }

@@ -1,8 +1,8 @@
 //! How long to wait after failures, for each object on its own.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Failures in a row, by object.
@@ -20,7 +20,7 @@ impl<K> Default for Backoff<K> {
 impl<K: Hash + Eq> Backoff<K> {
     /// Counts a failure and says how long to wait: 100 ms, or as long as it took if that is longer, doubled each time up to a minute.
     pub fn failed(&self, key: K, took: Duration) -> (u32, Duration) {
-        let mut all = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.failures.lock();
         let count = all.entry(key).or_default();
         *count += 1;
         let wait = took.max(Duration::from_millis(100)) * 2u32.saturating_pow((*count - 1).min(10));
@@ -29,12 +29,12 @@ impl<K: Hash + Eq> Backoff<K> {
 
     /// Failures in a row so far.
     pub fn failures(&self, key: &K) -> u32 {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner).get(key).copied().unwrap_or_default()
+        self.failures.lock().get(key).copied().unwrap_or_default()
     }
 
     /// Forgets an object: it went well, or it is gone.
     pub fn forget(&self, key: &K) {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        self.failures.lock().remove(key);
     }
 }
 

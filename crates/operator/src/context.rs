@@ -5,16 +5,21 @@ use crate::denied::Denied;
 use crate::events::Events;
 use crate::fleet::Fleet;
 use crate::looks::Looks;
+use crate::memory::Memory;
 use crate::metrics::Metrics;
 use berth_etcdio::EtcdTarget;
 use berth_fence::FencedClient;
 use berth_kubeio::{Calls, Connect, Io, IoError};
+use berth_plan::admission::Admission;
+use berth_plan::leads::Leads;
 use berth_plan::observed::EtcdProbe;
 use berth_plan::{EtcdAnswer, EtcdCall, MetaCluster, Settings};
+use berth_render::ObjectKey;
 use futures::future::BoxFuture;
 use futures::{Stream, stream};
 use jiff::{SignedDuration, Timestamp};
-use std::sync::{Arc, PoisonError, RwLock};
+use parking_lot::RwLock;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
@@ -47,13 +52,17 @@ pub struct Context {
     /// Metrics.
     pub metrics: Metrics,
     /// Failures by (controller, namespace, name).
-    pub backoff: Arc<Backoff<(&'static str, String, String)>>,
+    pub backoff: Arc<Backoff<ObjectKey>>,
     /// Events.
     pub events: Arc<Events>,
     /// The order in which tenants change their version.
     pub fleet: Arc<Fleet>,
     /// What was found in tenants that matters to their next minor.
     pub looks: Arc<Looks>,
+    /// Who leads in tenants.
+    pub leads: Arc<Memory<Leads>>,
+    /// What keeps writes in tenants from going through.
+    pub admission: Arc<Memory<Admission>>,
     /// Objects worked on at once, for each controller.
     pub concurrency: u16,
 }
@@ -75,7 +84,7 @@ impl Context {
     pub fn new(client: &FencedClient, settings: Settings, identity: &str) -> Self {
         let metrics = Metrics::default();
         // Until they are read: nobody's policies are made without them.
-        let meta = MetaCluster { addresses: Err("they have not been read yet".into()), ..MetaCluster::default() };
+        let meta = MetaCluster::new(Err("they have not been read yet".into()), &settings);
         Self {
             io: Io::new(client.clone(), metrics.meta_calls.clone(), DEADLINE),
             settings: Arc::new(settings),
@@ -96,13 +105,15 @@ impl Context {
             backoff: Arc::default(),
             fleet: Arc::default(),
             looks: Arc::default(),
+            leads: Arc::default(),
+            admission: Arc::default(),
             concurrency: 32,
         }
     }
 
     /// What is known of the meta cluster as a whole; a reconcile takes it once.
     pub fn meta(&self) -> Arc<MetaCluster> {
-        let mut meta = self.meta.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut meta = self.meta.read().clone();
         let denied = self.denied.lasting(Instant::now());
         if !denied.is_empty() {
             Arc::make_mut(&mut meta).denied = Some(berth_kubeio::lacks(&denied));
@@ -112,15 +123,15 @@ impl Context {
 
     /// Something else is known of it, from the next reconcile on.
     pub fn update_meta(&self, change: impl FnOnce(&mut MetaCluster)) {
-        let mut meta = self.meta.write().unwrap_or_else(PoisonError::into_inner);
-        let before = meta.addresses.clone();
+        let mut meta = self.meta.write();
+        let before = (meta.addresses.clone(), meta.pull_secrets.clone());
         change(Arc::make_mut(&mut meta));
-        if meta.addresses != before {
+        if (&meta.addresses, &meta.pull_secrets) != (&before.0, &before.1) {
             self.addresses_changed.send_replace(());
         }
     }
 
-    /// An item for each change of the meta cluster's addresses; one for several that nobody has seen.
+    /// An item for each change of the meta cluster's addresses, or of the platform's pull Secrets; one for several that nobody has seen.
     pub(crate) fn address_changes(&self) -> impl Stream<Item = ()> + Send + use<> {
         stream::unfold(self.addresses_changed.subscribe(), async |mut changes| {
             changes.changed().await.ok()?;
@@ -131,17 +142,17 @@ impl Context {
     /// The time that reconciles go by: the API server's, carried on by a clock that nobody sets; this process' own until that is known.
     /// Ages are counted from what the API server wrote down, and of a node whose clock is set a certificate must know nothing.
     pub fn now(&self) -> Timestamp {
-        let told = *self.clock.read().unwrap_or_else(PoisonError::into_inner);
+        let told = *self.clock.read();
         told.and_then(|(at, time)| time.checked_add(at.elapsed()).ok()).unwrap_or_else(crate::clock::wall)
     }
 
     /// The API server said this time just now. One that its clock was set to is no age of anything.
     pub(crate) fn set_time(&self, time: Timestamp) {
-        let is_known = self.clock.read().unwrap_or_else(PoisonError::into_inner).is_some();
+        let is_known = self.clock.read().is_some();
         if is_known && time.duration_since(self.now()).abs() > CLOCK_SET {
             self.update_meta(|meta| meta.clock_set = Some(time));
         }
-        *self.clock.write().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), time));
+        *self.clock.write() = Some((Instant::now(), time));
     }
 
     /// A watch, or a read of the meta cluster, failed so; if for lack of a right, statuses will say it.

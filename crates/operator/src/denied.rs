@@ -1,8 +1,8 @@
 //! What the operator may not read of the meta cluster as a whole, so that no single reconcile fails for it: watches, and where nodes are. Every
 //! tenant's status says it, since changes of any of them may be noticed late.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The API server may not know yet a right that was given a moment ago, as at an installation.
@@ -28,7 +28,7 @@ impl Denied {
     }
 
     fn with<T>(&self, now: Instant, f: impl FnOnce(&mut BTreeMap<String, (Instant, Instant)>) -> T) -> T {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         all.retain(|_, (_, last)| now.duration_since(*last) < OVER);
         f(&mut all)
     }

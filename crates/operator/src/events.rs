@@ -6,8 +6,8 @@ use berth_fence::{Closed, FencedClient};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long publishing one may take.
@@ -42,7 +42,7 @@ impl Events {
 
     fn recorder(&self, about: &ObjectReference, event: &Event) -> Recorder {
         let now = Instant::now();
-        let mut all = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.series.lock();
         all.retain(|_, (_, last)| now.duration_since(*last) < SERIES);
         let series = (about.uid.clone(), event.reason.clone(), event.note.clone());
         let new = || (Recorder::new((*self.client).clone(), self.reporter.clone()), now);
@@ -61,14 +61,7 @@ impl Events {
     /// Says what was taken away that somebody had added.
     pub async fn removed(&self, about: &ObjectReference, all: Vec<String>) {
         for note in all {
-            let event = Event {
-                type_: EventType::Warning,
-                reason: "AdditionsRemoved".into(),
-                note: Some(shortened(&printable(&note), 1000)),
-                action: "Reconcile".into(),
-                secondary: None,
-            };
-            self.publish(about, &event).await;
+            self.publish(about, &event(EventType::Warning, "AdditionsRemoved", &printable(&note))).await;
         }
     }
 
@@ -81,6 +74,11 @@ impl Events {
             Err(_) => tracing::warn!("event not published: no answer within {DEADLINE:?}"),
         }
     }
+}
+
+fn event(type_: EventType, reason: &str, note: &str) -> Event {
+    let note = Some(shortened(note, 1000));
+    Event { type_, reason: reason.into(), note, action: "Reconcile".into(), secondary: None }
 }
 
 /// Pure: the Events for a change of conditions.
@@ -105,18 +103,13 @@ fn changes(old: &[Condition], new: &[Condition]) -> Vec<Event> {
                 || (type_ == ConditionType::BackupReady && now.status == "False")
         };
         if changed && publish {
-            events.push(Event {
-                type_: if well { EventType::Normal } else { EventType::Warning },
-                reason: match (type_, well) {
-                    (ConditionType::Ready, true) => "Ready".into(),
-                    (ConditionType::BackupReady, true) => "BackupReady".into(),
-                    (_, true) => "Recovered".into(),
-                    (_, false) => now.reason.clone(),
-                },
-                note: Some(shortened(&now.message, 1000)),
-                action: "Reconcile".into(),
-                secondary: None,
-            });
+            let reason = match (type_, well) {
+                (ConditionType::Ready, true) => "Ready",
+                (ConditionType::BackupReady, true) => "BackupReady",
+                (_, true) => "Recovered",
+                (_, false) => &now.reason,
+            };
+            events.push(event(if well { EventType::Normal } else { EventType::Warning }, reason, &now.message));
         }
     }
     events
@@ -146,7 +139,7 @@ mod tests {
             async move {
                 let (head, body) = request.into_parts();
                 let bytes = body.collect_bytes().await.unwrap();
-                log.lock().unwrap().push((head.method, serde_json::from_slice(&bytes).unwrap()));
+                log.lock().push((head.method, serde_json::from_slice(&bytes).unwrap()));
                 Ok::<_, Infallible>(Response::new(Body::from(bytes.to_vec())))
             }
         });
@@ -171,7 +164,7 @@ mod tests {
         for (uid, new) in [("a", &flag), ("a", &flag), ("a", &gate), ("b", &flag), ("a", &flag)] {
             events.transitions(&about(uid), &[], new).await;
         }
-        let said: Vec<_> = sent.lock().unwrap().drain(..).collect();
+        let said: Vec<_> = sent.lock().drain(..).collect();
         let said: Vec<_> = said
             .iter()
             .map(|(method, e)| (method.as_str(), e["note"].as_str().unwrap(), e["series"]["count"].as_i64()))

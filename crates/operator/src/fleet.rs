@@ -4,15 +4,15 @@ use berth_api::cluster::{TurnState, TurnStatus};
 use berth_plan::fleet::{Memory, TenantId};
 use berth_plan::observed::Turns;
 use futures::{Stream, stream};
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use tokio::sync::{Notify, broadcast};
 
 /// The one who gives turns, as reconciles see it.
 #[derive(Debug)]
 pub struct Fleet {
     pub(crate) news: Notify,
-    memory: Mutex<Memory>,
+    pub(crate) memory: Mutex<Memory>,
     tenants: Mutex<HashMap<TenantId, Tenant>>,
     pub(crate) changes: broadcast::Sender<TenantId>,
 }
@@ -46,24 +46,16 @@ pub struct Reading<'a> {
 pub(crate) struct Revoked<'a>(Reading<'a>);
 
 impl Fleet {
-    fn tenants<T>(&self, f: impl FnOnce(&mut HashMap<TenantId, Tenant>) -> T) -> T {
-        f(&mut self.tenants.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    pub(crate) fn memory<T>(&self, f: impl FnOnce(&mut Memory) -> T) -> T {
-        f(&mut self.memory.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
     /// A reconcile of that tenant begins to read.
     pub fn begin(&self, id: TenantId) -> Reading<'_> {
-        self.tenants(|all| all.entry(id.clone()).or_default().reconciles += 1);
+        self.tenants.lock().entry(id.clone()).or_default().reconciles += 1;
         Reading { fleet: self, id }
     }
 
     /// What a reconcile is to know of the fleet.
     pub fn turns(&self, id: &TenantId) -> Turns {
-        let revoked = self.tenants(|all| all.get(id).is_some_and(|tenant| tenant.revoked));
-        Turns::Ordered { answer: self.memory(|memory| memory.told.get(id).cloned()), revoked }
+        let revoked = self.tenants.lock().get(id).is_some_and(|tenant| tenant.revoked);
+        Turns::Ordered { answer: self.memory.lock().told.get(id).cloned(), revoked }
     }
 
     /// A tenant is gone.
@@ -74,16 +66,13 @@ impl Fleet {
 
     /// Nobody needs to know of a tenant that says nothing.
     fn forget(&self, id: &TenantId) {
-        self.tenants(|all| all.retain(|of, t| of != id || t.reconciles > 0 || t.revoked || t.said.is_some()));
+        self.tenants.lock().retain(|of, t| of != id || t.reconciles > 0 || t.revoked || t.said.is_some());
     }
 
     /// What a tenant's status says now, and of which generation.
     pub fn says(&self, id: &TenantId, status: Option<&TurnStatus>, generation: Option<i64>) {
-        let said = status.map(|status| (status.clone(), generation));
-        let (before, now) = self.tenants(|all| {
-            let tenant = all.entry(id.clone()).or_default();
-            (std::mem::replace(&mut tenant.said, said.clone()), said)
-        });
+        let now = status.map(|status| (status.clone(), generation));
+        let before = std::mem::replace(&mut self.tenants.lock().entry(id.clone()).or_default().said, now.clone());
         let what = |said: &Option<(TurnStatus, Option<i64>)>| {
             said.as_ref().map(|(turn, generation)| (turn.to.clone(), turn.state, turn.came_back, *generation))
         };
@@ -111,24 +100,21 @@ impl Fleet {
 
     /// From now on reconciles see no turn of it. None: one is under way that may have.
     pub(crate) fn revoke(&self, id: &TenantId) -> Option<Revoked<'_>> {
-        self.tenants(|all| {
-            let tenant = all.entry(id.clone()).or_default();
-            (tenant.reconciles == 0).then(|| {
-                tenant.revoked = true;
-                tenant.reconciles += 1;
-                Revoked(Reading { fleet: self, id: id.clone() })
-            })
+        let mut all = self.tenants.lock();
+        let tenant = all.entry(id.clone()).or_default();
+        (tenant.reconciles == 0).then(|| {
+            tenant.revoked = true;
+            tenant.reconciles += 1;
+            Revoked(Reading { fleet: self, id: id.clone() })
         })
     }
 }
 
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
-        self.fleet.tenants(|all| {
-            if let Some(tenant) = all.get_mut(&self.id) {
-                tenant.reconciles = tenant.reconciles.saturating_sub(1);
-            }
-        });
+        if let Some(tenant) = self.fleet.tenants.lock().get_mut(&self.id) {
+            tenant.reconciles = tenant.reconciles.saturating_sub(1);
+        }
         self.fleet.forget(&self.id);
     }
 }
@@ -136,10 +122,8 @@ impl Drop for Reading<'_> {
 impl Drop for Revoked<'_> {
     fn drop(&mut self) {
         let Reading { fleet, id } = &self.0;
-        fleet.tenants(|all| {
-            if let Some(tenant) = all.get_mut(id) {
-                tenant.revoked = false;
-            }
-        });
+        if let Some(tenant) = fleet.tenants.lock().get_mut(id) {
+            tenant.revoked = false;
+        }
     }
 }

@@ -9,10 +9,11 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -42,12 +43,8 @@ struct Text {
 }
 
 impl Text {
-    fn new(metrics: Metrics) -> Self {
-        Self { metrics, last: Arc::default() }
-    }
-
     fn get(&self) -> Bytes {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         match &*last {
             Some((at, text)) if at.elapsed() < FRESH => text.clone(),
             _ => {
@@ -79,7 +76,7 @@ impl Connections {
 pub async fn serve(address: &str, health: Health, metrics: Metrics) -> anyhow::Result<()> {
     let listener =
         TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}; set --listen"))?;
-    serve_at(listener, health, Text::new(metrics)).await
+    serve_at(listener, health, Text { metrics, last: Arc::default() }).await
 }
 
 async fn serve_at(listener: TcpListener, health: Health, metrics: Text) -> anyhow::Result<()> {
@@ -140,7 +137,7 @@ mod tests {
     fn each_answer_says_what_it_is() {
         let health = Health::default();
         let ask = |path: &str| {
-            let answer = answer(path, &health, &Text::new(Metrics::default()));
+            let answer = answer(path, &health, &Text { metrics: Metrics::default(), last: Arc::default() });
             (answer.status().as_u16(), answer.headers()[CONTENT_TYPE].to_str().unwrap().to_owned())
         };
         assert_eq!(ask("/metrics"), (200, OPEN_METRICS.to_owned()));
@@ -157,7 +154,11 @@ mod tests {
     async fn whoever_holds_all_connections_keeps_no_probe_out() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let server = tokio::spawn(serve_at(listener, Health::default(), Text::new(Metrics::default())));
+        let server = tokio::spawn(serve_at(
+            listener,
+            Health::default(),
+            Text { metrics: Metrics::default(), last: Arc::default() },
+        ));
         let mut held = vec![];
         for _ in 0..MOST * 3 {
             let mut stream = TcpStream::connect(address).await.unwrap();
@@ -177,10 +178,10 @@ mod tests {
 
     #[test]
     fn the_text_is_made_once_a_second() {
-        let text = Text::new(Metrics::default());
+        let text = Text { metrics: Metrics::default(), last: Arc::default() };
         assert_eq!(text.get().as_ptr(), text.get().as_ptr(), "the same one");
         let old = Instant::now().checked_sub(FRESH).unwrap();
-        *text.last.lock().unwrap() = Some((old, Bytes::from_static(b"old")));
+        *text.last.lock() = Some((old, Bytes::from_static(b"old")));
         assert!(text.get().ends_with(b"# EOF\n"));
     }
 }

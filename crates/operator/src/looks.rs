@@ -5,8 +5,9 @@
 use berth_api::Cluster;
 use berth_plan::asked::{Facts, Look};
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// By the UIDs of `Cluster`s.
 #[derive(Debug)]
@@ -31,23 +32,18 @@ impl Looks {
         Self { all: Mutex::default(), rest, soon }
     }
 
-    fn with<T>(&self, f: impl FnOnce(&mut BTreeMap<String, Arc<Facts>>) -> T) -> T {
-        f(&mut self.all.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
     /// What was found last.
     pub(crate) fn get(&self, of: &Cluster) -> Look {
         let uid = of.metadata.uid.as_deref().unwrap_or_default();
-        self.with(|all| all.get(uid).cloned()).map_or(Look::NotYet, Look::Taken)
+        self.all.lock().get(uid).cloned().map_or(Look::NotYet, Look::Taken)
     }
 
     /// Keeps it. What nobody has renewed for long is of a `Cluster` that is gone.
     pub(crate) fn put(&self, of: &Cluster, facts: Arc<Facts>) {
         let forgotten = facts.at.checked_sub(SignedDuration::from_hours(6)).unwrap_or(Timestamp::MIN);
-        self.with(|all| {
-            all.retain(|_, facts| facts.at > forgotten);
-            all.insert(of.metadata.uid.clone().unwrap_or_default(), facts);
-        });
+        let mut all = self.all.lock();
+        all.retain(|_, facts| facts.at > forgotten);
+        all.insert(of.metadata.uid.clone().unwrap_or_default(), facts);
     }
 
     /// Whether that is new enough. `begins`: a change depends on it.

@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::controllers::Backoff;
-use berth_kubeio::{IoError, RangesError, meta_ranges};
+use berth_kubeio::{ErrorKind, IoError, RangesError, meta_ranges, node_room};
 use berth_plan::meta_cluster::addresses::MetaRanges;
 use futures::future::ready;
 use futures::{Stream, StreamExt, stream};
@@ -68,9 +68,22 @@ fn is_new(node: &ObjectMeta, now: Timestamp) -> bool {
     made.is_none_or(|made| now.duration_since(made.0) < SignedDuration::from_mins(5))
 }
 
-/// Reads once. False: it failed, and what was known before stays, unless that was of a cluster without nodes.
+/// Reads once, and what nodes have for pods beside it. False: it failed, and what was known before stays, unless that was of a cluster without nodes.
 pub async fn refresh(ctx: &Context, given: &MetaRanges) -> bool {
-    let answer = meta_ranges(&ctx.io, given.clone()).await;
+    let (answer, room) = tokio::join!(meta_ranges(&ctx.io, given.clone()), node_room(&ctx.io));
+    let room = match room {
+        Ok(nodes) => Some(Arc::new(nodes)),
+        // Who gives all addresses may withhold the nodes: then nothing is judged by them.
+        Err(error) if error.kind == ErrorKind::Forbidden => None,
+        // What was refused by them begins only once they are known to have changed.
+        Err(error) => {
+            ctx.failed(&error);
+            ctx.meta().room.clone()
+        }
+    };
+    if ctx.meta().room != room {
+        ctx.update_meta(|m| m.room = room);
+    }
     if let Err(RangesError::Call(error)) = &answer {
         ctx.failed(error);
     }

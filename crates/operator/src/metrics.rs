@@ -6,6 +6,7 @@ mod tenants;
 mod tests;
 
 pub use rollouts::Rollouts;
+pub(crate) use tenants::part;
 pub use tenants::{Orphan, Tenants};
 
 use crate::controllers;
@@ -34,13 +35,6 @@ pub struct ReconcileLabels {
 pub struct Controller {
     /// `cluster` or `etcdcluster`.
     pub controller: &'static str,
-}
-
-/// Labels of calls.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Target {
-    target: &'static str,
-    sort: &'static str,
 }
 
 /// All metrics.
@@ -95,11 +89,11 @@ impl Metrics {
         registry.register("leader", "1 while this process holds the lease", self.leader.clone());
         let clock = "Seconds that this clock is ahead of the API server's";
         registry.register("clock_ahead_seconds", clock, self.clock_ahead.clone());
-        let calls: Family<Target, Counter> = Family::default();
+        let calls: Family<[(&str, &str); 2], Counter> = Family::default();
         for (target, counted) in [("meta", &self.meta_calls), ("tenant", &self.tenant_calls)] {
             let sorts = [("read", &counted.reads), ("write", &counted.writes), ("failure", &counted.failures)];
             for (sort, n) in sorts {
-                calls.get_or_create(&Target { target, sort }).inc_by(n.load(Ordering::Relaxed));
+                calls.get_or_create(&[("target", target), ("sort", sort)]).inc_by(n.load(Ordering::Relaxed));
             }
         }
         registry.register("api_calls", "Calls to API servers, by target and sort", calls);

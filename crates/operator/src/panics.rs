@@ -13,5 +13,5 @@ pub(crate) async fn catch_panic<T>(work: impl Future<Output = Result<T, IoError>
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     tracing::error!(panic = text.unwrap_or_default(), "a reconcile panicked");
     let message = "panicked: this is a bug in the operator; its log says why".into();
-    Err(IoError { kind: ErrorKind::Other, what: "reconcile".into(), message })
+    Err(IoError { kind: ErrorKind::Other, what: "reconcile".into(), message, in_tenant: false })
 }

@@ -22,31 +22,26 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
 
 /// Waits until the meta cluster answers and Berth's resources are there, and says what is missing meanwhile.
 pub async fn wait_for_crds(ctx: &Context) {
-    let crds: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all((**ctx.io.client()).clone());
-    let names = berth_api::crds::names();
+    let crds = Api::all((**ctx.io.client()).clone());
     let mut said = String::new();
-    loop {
-        let mut missing = None;
-        for name in &names {
-            match tokio::time::timeout(Duration::from_secs(5), crds.get_metadata_opt(name)).await {
-                Ok(Ok(Some(_))) => {}
-                Ok(Ok(None)) => {
-                    missing =
-                        Some(format!("CustomResourceDefinition {name} is not there; install the chart berth-crds"));
-                }
-                Ok(Err(e)) => missing = Some(format!("CustomResourceDefinition {name}: {e}")),
-                Err(_) => missing = Some("the API server does not answer".into()),
-            }
-        }
-        match missing {
-            None => return,
-            Some(text) => {
-                if said != text {
-                    tracing::warn!("waiting: {text}");
-                    said = text;
-                }
-            }
+    while let Some(text) = missing(&crds).await {
+        if said != text {
+            tracing::warn!("waiting: {text}");
+            said = text;
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
+}
+
+async fn missing(crds: &Api<PartialObjectMeta<CustomResourceDefinition>>) -> Option<String> {
+    for name in berth_api::crds::names() {
+        let why = match tokio::time::timeout(Duration::from_secs(5), crds.get_metadata_opt(&name)).await {
+            Ok(Ok(Some(_))) => continue,
+            Ok(Ok(None)) => " is not there; install the chart berth-crds".to_owned(),
+            Ok(Err(e)) => format!(": {e}"),
+            Err(_) => return Some("the API server does not answer".into()),
+        };
+        return Some(format!("CustomResourceDefinition {name}{why}"));
+    }
+    None
 }

@@ -10,7 +10,7 @@ use berth_api::cluster::Cluster;
 use berth_api::{labels, names};
 use berth_kubeio::IoError;
 use berth_plan::fleet::{Member, Memory, TenantId, decide, stopped};
-use berth_plan::observed::{annotation, label};
+use berth_plan::object_meta::{annotation, label};
 use berth_render::{Kind, ObjectKey};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -39,59 +39,55 @@ impl FleetTask for GiveTurns {
         let _ = tokio::time::timeout(PATIENCE, quiet).await;
     }
 
+    /// Reads all, decides, and records. When to do so again without news; None: nobody waits, or has a turn.
     async fn pass(ctx: &Context) -> Result<Option<Duration>, IoError> {
-        pass(ctx).await
+        let mut turns = BTreeMap::new();
+        for live in ctx.io.list(Kind::Namespace, None, Some(labels::CLUSTER_NAME)).await? {
+            let of = |key| label(&live, key).map(str::to_owned);
+            let name = live.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
+            let (Some(cluster), Some(namespace)) = (of(labels::CLUSTER_NAME), of(labels::CLUSTER_NAMESPACE)) else {
+                continue;
+            };
+            // Labels may be anywhere; who gives turns writes to control planes alone.
+            if name == names::control_plane_namespace(&namespace, &cluster) {
+                turns.insert(TenantId { namespace, name: cluster }, live);
+            }
+        }
+        let mut all = vec![];
+        let read = |live| {
+            // One that this build cannot read has no change that it could make.
+            if let Ok(cluster) = serde_json::from_value::<Cluster>(live) {
+                all.extend(member(&cluster, &turns));
+            }
+        };
+        ctx.io.list_each(Kind::Cluster, read).await?;
+        let before = ctx.fleet.memory.lock().clone();
+        let decision = decide(&all, &ctx.settings.rollouts, &before, ctx.now());
+        let stopped = stopped(&all, &ctx.settings.rollouts).into_iter();
+        ctx.metrics.rollouts.stopped(stopped.map(|(version, stop)| (version.to_owned(), stop.back.len())).collect());
+        // One whose namespace cannot be written is its own trouble alone.
+        let mut failed = None;
+        for id in &decision.take_back {
+            if let Err(error) = take_back(ctx, id, &turns).await {
+                failed = Some(error);
+            }
+        }
+        for (id, to) in &decision.grant {
+            if let Some(live) = turns.get(id) {
+                tracing::info!(cluster = %id, version = to, "has the turn to change its version");
+                if let Err(error) = record(ctx, live, Some(to)).await {
+                    failed = Some(error);
+                }
+            }
+        }
+        tell(ctx, decision.memory);
+        let again = if decision.stands { STANDS } else { AGAIN };
+        failed.map_or(Ok((decision.open || !decision.take_back.is_empty()).then_some(again)), Err)
     }
 
     fn failed(error: &IoError, _is_new: bool) {
         tracing::debug!(%error, "turns could not be given, and are tried again");
     }
-}
-
-/// Reads all, decides, and records. When to do so again without news; None: nobody waits, or has a turn.
-async fn pass(ctx: &Context) -> Result<Option<Duration>, IoError> {
-    let mut turns = BTreeMap::new();
-    for live in ctx.io.list_selected(Kind::Namespace, None, labels::CLUSTER_NAME).await? {
-        let of = |key| label(&live, key).map(str::to_owned);
-        let name = live.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (Some(cluster), Some(namespace)) = (of(labels::CLUSTER_NAME), of(labels::CLUSTER_NAMESPACE)) else {
-            continue;
-        };
-        // Labels may be anywhere; who gives turns writes to control planes alone.
-        if name == names::control_plane_namespace(&namespace, &cluster) {
-            turns.insert(TenantId { namespace, name: cluster }, live);
-        }
-    }
-    let mut all = vec![];
-    let read = |live| {
-        // One that this build cannot read has no change that it could make.
-        if let Ok(cluster) = serde_json::from_value::<Cluster>(live) {
-            all.extend(member(&cluster, &turns));
-        }
-    };
-    ctx.io.list_each(Kind::Cluster, read).await?;
-    let before = ctx.fleet.memory(|memory| memory.clone());
-    let decision = decide(&all, &ctx.settings.rollouts, &before, ctx.now());
-    let stopped = stopped(&all, &ctx.settings.rollouts).into_iter();
-    ctx.metrics.rollouts.stopped(stopped.map(|(version, stop)| (version.to_owned(), stop.back.len())).collect());
-    // One whose namespace cannot be written is its own trouble alone.
-    let mut failed = None;
-    for id in &decision.take_back {
-        if let Err(error) = take_back(ctx, id, &turns).await {
-            failed = Some(error);
-        }
-    }
-    for (id, to) in &decision.grant {
-        if let Some(live) = turns.get(id) {
-            tracing::info!(cluster = %id, version = to, "has the turn to change its version");
-            if let Err(error) = record(ctx, live, Some(to)).await {
-                failed = Some(error);
-            }
-        }
-    }
-    tell(ctx, decision.memory);
-    let again = if decision.stands { STANDS } else { AGAIN };
-    failed.map_or(Ok((decision.open || !decision.take_back.is_empty()).then_some(again)), Err)
 }
 
 fn member(cluster: &Cluster, turns: &BTreeMap<TenantId, Value>) -> Option<Member> {
@@ -128,7 +124,7 @@ async fn record(ctx: &Context, live: &Value, turn: Option<&str>) -> Result<(), I
 /// Who is told something else than before looks again.
 fn tell(ctx: &Context, memory: Memory) {
     let told = memory.told.clone();
-    let before = ctx.fleet.memory(|own| std::mem::replace(own, memory)).told;
+    let before = std::mem::replace(&mut *ctx.fleet.memory.lock(), memory).told;
     for (id, answer) in told {
         if before.get(&id) != Some(&answer) {
             // Without a controller there is nobody to tell.

@@ -2,8 +2,6 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::Lifetime;
-
 /// The time that ages are counted by, and that of the machine which issues. What is issued is valid by both, as long as they are no more than a
 /// [part of its life](Clocks::within) apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,8 +36,8 @@ impl Clocks {
     }
 
     /// The earlier and the later one, as far as that life allows.
-    pub(crate) fn span(self, life: Lifetime) -> (Timestamp, Timestamp) {
-        let most = Self::within(life.total);
+    pub(crate) fn span(self, life: SignedDuration) -> (Timestamp, Timestamp) {
+        let most = Self::within(life);
         let apart = self.own.duration_since(self.now).clamp(-most, most);
         let own = self.now.saturating_add(apart).unwrap_or(self.now);
         (self.now.min(own), self.now.max(own))

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::renewal::{renew_at, renew_at_by_age};
-use crate::{CertInfo, CertSpec, KubeconfigInfo, PkiError, RenewReason, Usage};
+use crate::{CertInfo, CertSpec, KubeconfigInfo, PkiError, RenewReason, Root};
 
 /// What to do with one certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -31,65 +31,50 @@ pub enum Decision {
     },
 }
 
-/// Decides about a leaf certificate. A spec for a CA is handed to [`decide_ca`].
+/// Decides about a leaf certificate.
 ///
 /// `found` is what [`crate::inspect_pair`] said, or `None` when there is nothing; from an `Option<Result<_, _>>` that is
-/// `.as_ref().map(Result::as_ref)`. `issuer` is the CA that should have signed it. `jitter_seed` is the UID of the
+/// `.as_ref().map(Result::as_ref)`. `root` has the CAs of which one should have signed it. `jitter_seed` is the UID of the
 /// owner, see [`renew_at`]. What [`crate::issue`] makes from a spec is kept at once: there is no loop.
 pub fn decide(
     spec: &CertSpec,
     found: Option<Result<&CertInfo, &PkiError>>,
-    issuer: &CertInfo,
+    root: &Root,
     now: Timestamp,
     jitter_seed: &str,
 ) -> Decision {
-    if spec.usage == Usage::Ca {
-        return decide_ca(found, now);
-    }
     match found {
         None => Decision::Issue,
-        Some(Err(error)) => Decision::Renew { why: unreadable(error, issuer) },
-        Some(Ok(info)) => decide_leaf(&spec.normalized(), info, issuer, now, jitter_seed),
+        Some(Err(PkiError::KeyMismatch { .. })) => Decision::Renew { why: RenewReason::KeyMismatch },
+        Some(Err(error)) => Decision::Renew { why: RenewReason::Garbled { problem: error.to_string() } },
+        Some(Ok(info)) => decide_leaf(&spec.normalized(), info, root, now, jitter_seed),
     }
 }
 
-/// Decides about a CA: it is kept for whatever age and name it has, held when it is damaged, no CA, or outside of its
-/// validity, and never renewed. See [`crate::ca_expiry_warning`] for its end.
-pub fn decide_ca(found: Option<Result<&CertInfo, &PkiError>>, now: Timestamp) -> Decision {
+/// Decides about a CA: it is kept for whatever age and name it has, held when it is damaged or outside of its validity,
+/// and never renewed. See [`crate::ca_expiry_warning`] for its end, and for that of the one beside it, which issues nothing.
+pub fn decide_ca(found: Option<Result<&Root, &PkiError>>, now: Timestamp) -> Decision {
     let info = match found {
         None => return Decision::Issue,
-        Some(Err(PkiError::KeyMismatch { .. })) => return Decision::Hold { why: RenewReason::KeyMismatch },
         Some(Err(error)) => return Decision::Hold { why: RenewReason::Garbled { problem: error.to_string() } },
-        Some(Ok(info)) => info,
+        Some(Ok(root)) => &root.current,
     };
-    let why = if !info.is_ca {
-        RenewReason::UsageChanged { was: describe_usage(info), now: "CA".into() }
-    } else if now < info.not_before {
-        RenewReason::NotYetValid { not_before: info.not_before }
+    if now < info.not_before {
+        Decision::Hold { why: RenewReason::NotYetValid { not_before: info.not_before } }
     } else if now >= info.not_after {
-        RenewReason::Age { due: info.not_after, not_after: info.not_after }
+        Decision::Hold { why: RenewReason::Age { due: info.not_after, not_after: info.not_after } }
     } else {
-        return Decision::Keep { renew_at: info.not_after };
-    };
-    Decision::Hold { why }
+        Decision::Keep { renew_at: info.not_after }
+    }
 }
 
-/// What a kubeconfig should say, apart from its user.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KubeconfigTarget<'a> {
-    /// URL of the API.
-    pub server: &'a str,
-    /// The CA certificates that it should trust.
-    pub trust: &'a [CertInfo],
-}
-
-/// Decides about a kubeconfig with an embedded client certificate, which is regenerated as a whole. `found` is what
-/// [`crate::parse_kubeconfig_certificate`] said; the rest is as for [`decide`].
+/// Decides about a kubeconfig with an embedded client certificate, which is regenerated as a whole. `server` is the URL of
+/// the API, and `found` what [`crate::parse_kubeconfig_certificate`] said; the rest is as for [`decide`].
 pub fn decide_kubeconfig(
     spec: &CertSpec,
-    target: KubeconfigTarget<'_>,
+    server: &str,
     found: Option<Result<&KubeconfigInfo, &PkiError>>,
-    issuer: &CertInfo,
+    root: &Root,
     now: Timestamp,
     jitter_seed: &str,
 ) -> Decision {
@@ -99,20 +84,20 @@ pub fn decide_kubeconfig(
             Some(name) => format!("{} as {name}", info.server),
             None => info.server.clone(),
         };
-        if was != target.server {
-            return Decision::Renew { why: RenewReason::EndpointChanged { was, now: target.server.to_owned() } };
+        if was != server {
+            return Decision::Renew { why: RenewReason::EndpointChanged { was, now: server.to_owned() } };
         }
-        let trusted: BTreeSet<_> = target.trust.iter().map(|ca| &ca.fingerprint_sha256).collect();
+        let trusted: BTreeSet<_> = root.trusted().map(|ca| &ca.fingerprint_sha256).collect();
         if info.ca_fingerprints.iter().collect::<BTreeSet<_>>() != trusted {
             return Decision::Renew { why: RenewReason::TrustChanged };
         }
     }
-    decide(spec, found.map(|result| result.map(|info| &info.client)), issuer, now, jitter_seed)
+    decide(spec, found.map(|result| result.map(|info| &info.client)), root, now, jitter_seed)
 }
 
 /// `spec` is normalized.
-fn decide_leaf(spec: &CertSpec, info: &CertInfo, issuer: &CertInfo, now: Timestamp, jitter_seed: &str) -> Decision {
-    if let Some(why) = difference(spec, info, issuer, now) {
+fn decide_leaf(spec: &CertSpec, info: &CertInfo, root: &Root, now: Timestamp, jitter_seed: &str) -> Decision {
+    if let Some(why) = difference(spec, info, root, now) {
         return Decision::Renew { why };
     }
     let not_after = info.not_after;
@@ -122,11 +107,12 @@ fn decide_leaf(spec: &CertSpec, info: &CertInfo, issuer: &CertInfo, now: Timesta
     }
     // At the end of a CA's life a new certificate would end with the CA, just as this one does: renewing it again and
     // again would only roll the pods. The CA's own warning is what helps.
-    let next_end = now.saturating_add(spec.lifetime.total).unwrap_or(Timestamp::MAX);
+    let issuer = &root.current;
+    let next_end = now.saturating_add(spec.lifetime).unwrap_or(Timestamp::MAX);
     if now < not_after && not_after >= issuer.not_after && next_end >= issuer.not_after {
         return Decision::Keep { renew_at: not_after };
     }
-    let why = if now >= renew_at_by_age(info, spec.lifetime, jitter_seed) {
+    let why = if now >= renew_at_by_age(info, jitter_seed) {
         RenewReason::Age { due, not_after }
     } else {
         RenewReason::LifetimeChanged { due, not_after }
@@ -134,9 +120,9 @@ fn decide_leaf(spec: &CertSpec, info: &CertInfo, issuer: &CertInfo, now: Timesta
     Decision::Renew { why }
 }
 
-fn difference(spec: &CertSpec, info: &CertInfo, issuer: &CertInfo, now: Timestamp) -> Option<RenewReason> {
-    let other_key = matches!((&info.aki, &issuer.ski), (Some(aki), Some(ski)) if aki != ski);
-    if info.issuer != issuer.subject || other_key {
+fn difference(spec: &CertSpec, info: &CertInfo, root: &Root, now: Timestamp) -> Option<RenewReason> {
+    let issuer = &root.current;
+    if !root.trusted().any(|ca| info.names_as_issuer(ca)) {
         return Some(RenewReason::IssuerChanged { was: info.issuer.clone(), now: issuer.subject.clone() });
     }
     if info.usage() != Some(spec.usage) {
@@ -164,16 +150,6 @@ fn difference(spec: &CertSpec, info: &CertInfo, issuer: &CertInfo, now: Timestam
         return Some(RenewReason::NotYetValid { not_before: info.not_before });
     }
     None
-}
-
-fn unreadable(error: &PkiError, issuer: &CertInfo) -> RenewReason {
-    match error {
-        PkiError::KeyMismatch { .. } => RenewReason::KeyMismatch,
-        PkiError::NotIssuedBy { issuer: was, .. } => {
-            RenewReason::IssuerChanged { was: format!("another CA than {was}"), now: issuer.subject.clone() }
-        }
-        error => RenewReason::Garbled { problem: error.to_string() },
-    }
 }
 
 fn describe_usage(info: &CertInfo) -> String {

@@ -16,10 +16,10 @@ pub enum PkiError {
         problem: String,
     },
     /// The private key belongs to another certificate or public key.
-    #[error("the private key does not belong to {subject}")]
+    #[error("the private key does not belong to {other_half}")]
     KeyMismatch {
-        /// The subject of the certificate, or the name of the public key.
-        subject: String,
+        /// The certificate, by its subject, or the name of the public key.
+        other_half: String,
     },
     /// The certificate was not signed by this CA.
     #[error("{subject} was not issued by {issuer}: {problem}")]
@@ -78,6 +78,14 @@ pub enum PkiError {
 impl PkiError {
     pub(crate) fn garbled(what: &'static str, problem: impl Into<String>) -> Self {
         Self::Garbled { what, problem: problem.into() }
+    }
+
+    /// Says which certificate of several cannot be read. Nobody counts the first.
+    pub(crate) fn numbered(self, number: usize) -> Self {
+        match self {
+            Self::Garbled { what, problem } if number > 1 => Self::garbled(what, format!("number {number}: {problem}")),
+            other => other,
+        }
     }
 
     pub(crate) fn spec(spec: &crate::CertSpec, problem: impl Into<String>) -> Self {

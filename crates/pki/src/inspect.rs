@@ -3,12 +3,11 @@
 use std::net::IpAddr;
 
 use jiff::{SignedDuration, Timestamp};
-use rcgen::PublicKeyData;
+use rcgen::{KeyPair, PublicKeyData};
 use rustls_pki_types::CertificateDer;
 use serde::Serialize;
 use x509_parser::extensions::{ExtendedKeyUsage, GeneralName, ParsedExtension};
 use x509_parser::prelude::{FromDer, X509Certificate};
-use x509_parser::x509::X509Name;
 
 use crate::{PkiError, Usage, pem};
 
@@ -59,6 +58,12 @@ impl CertInfo {
             .find(|u| self.is_ca == (*u == Usage::Ca) && self.ekus == u.extended())
     }
 
+    /// Whether it says that this CA issued it: by name, and by key identifier if both have one.
+    pub(crate) fn names_as_issuer(&self, ca: &Self) -> bool {
+        let other_key = matches!((&self.aki, &ca.ski), (Some(aki), Some(ski)) if aki != ski);
+        self.issuer == ca.subject && !other_key
+    }
+
     /// From the moment of issue to the end: the backdate does not count.
     pub fn life(&self) -> SignedDuration {
         self.not_after.duration_since(self.issued_at()).max(SignedDuration::ZERO)
@@ -72,22 +77,33 @@ impl CertInfo {
 
 /// Reads the first certificate of a PEM text. Line ends, text around it and further certificates do not matter.
 pub fn inspect(cert_pem: &[u8]) -> Result<CertInfo, PkiError> {
-    read(first(&pem::certificates(cert_pem)?)?)
+    read(&pem::certificate(cert_pem)?)
 }
 
 /// Reads every certificate of a bundle, in its order: what a verifier trusts while a CA is being rotated.
 pub fn inspect_bundle(bundle_pem: &[u8]) -> Result<Vec<CertInfo>, PkiError> {
-    pem::certificates(bundle_pem)?.iter().map(read).collect()
+    let certificates = pem::certificates(bundle_pem)?;
+    certificates.iter().zip(1..).map(|(der, number)| read(der).map_err(|error| error.numbered(number))).collect()
+}
+
+/// Every certificate of a bundle, for clients that take no PEM.
+pub fn bundle_der(bundle_pem: &[u8]) -> Result<Vec<Vec<u8>>, PkiError> {
+    Ok(pem::certificates(bundle_pem)?.iter().map(|der| der.to_vec()).collect())
 }
 
 /// [`inspect`], and [`PkiError::KeyMismatch`] when the private key belongs to something else.
 pub fn inspect_pair(cert_pem: &[u8], key_pem: &[u8]) -> Result<CertInfo, PkiError> {
     let info = inspect(cert_pem)?;
     let key = pem::private_key(key_pem)?;
+    has_key(info, &key)
+}
+
+/// The certificate, unless the private key belongs to something else.
+pub(crate) fn has_key(info: CertInfo, key: &KeyPair) -> Result<CertInfo, PkiError> {
     if pem::sha256_hex(&key.subject_public_key_info()) == info.public_key_sha256 {
         Ok(info)
     } else {
-        Err(PkiError::KeyMismatch { subject: info.subject })
+        Err(PkiError::KeyMismatch { other_half: format!("the certificate {}", info.subject) })
     }
 }
 
@@ -99,25 +115,16 @@ pub(crate) fn verify_der(leaf_der: &CertificateDer<'_>, ca_der: &CertificateDer<
     if !ca_info.is_ca {
         return Err(PkiError::NotACa { subject: ca_info.subject, problem: "it is not a CA certificate" });
     }
-    let refuse = |problem| {
-        Err(PkiError::NotIssuedBy { subject: leaf_info.subject.clone(), issuer: ca_info.subject.clone(), problem })
+    let problem = if leaf.issuer().as_raw() != ca.subject().as_raw() {
+        "its issuer has another name"
+    } else if !leaf_info.names_as_issuer(&ca_info) {
+        "its authority key identifier is that of another key"
+    } else if leaf.verify_signature(Some(ca.public_key())).is_err() {
+        "the signature does not verify"
+    } else {
+        return Ok(());
     };
-    if leaf.issuer().as_raw() != ca.subject().as_raw() {
-        return refuse("its issuer has another name");
-    }
-    if let (Some(aki), Some(ski)) = (&leaf_info.aki, &ca_info.ski)
-        && aki != ski
-    {
-        return refuse("its authority key identifier is that of another key");
-    }
-    if leaf.verify_signature(Some(ca.public_key())).is_err() {
-        return refuse("the signature does not verify");
-    }
-    Ok(())
-}
-
-pub(crate) fn first<'a, 'b>(certs: &'a [CertificateDer<'b>]) -> Result<&'a CertificateDer<'b>, PkiError> {
-    certs.first().ok_or_else(|| PkiError::garbled("certificate", "there is no such PEM block"))
+    Err(PkiError::NotIssuedBy { subject: leaf_info.subject, issuer: ca_info.subject, problem })
 }
 
 fn parse<'a>(der: &'a CertificateDer<'_>) -> Result<X509Certificate<'a>, PkiError> {
@@ -133,8 +140,8 @@ pub(crate) fn read(der: &CertificateDer<'_>) -> Result<CertInfo, PkiError> {
     let mut info = CertInfo {
         common_name: attributes(cert.subject().iter_common_name()).into_iter().next_back().unwrap_or_default(),
         organizations: sorted(attributes(cert.subject().iter_organization())),
-        subject: name(cert.subject()),
-        issuer: name(cert.issuer()),
+        subject: cert.subject().to_string(),
+        issuer: cert.issuer().to_string(),
         dns_names: Vec::new(),
         ip_addresses: Vec::new(),
         other_names: Vec::new(),
@@ -212,10 +219,6 @@ fn ekus(usage: &ExtendedKeyUsage<'_>) -> Vec<String> {
 
 fn attributes<'a>(found: impl Iterator<Item = &'a x509_parser::x509::AttributeTypeAndValue<'a>>) -> Vec<String> {
     found.filter_map(|a| a.as_str().ok().map(str::to_owned)).collect()
-}
-
-fn name(found: &X509Name<'_>) -> String {
-    found.to_string()
 }
 
 fn sorted(mut list: Vec<String>) -> Vec<String> {

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyIdMethod, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SanType, SerialNumber,
+    KeyIdMethod, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, SanType, SerialNumber,
 };
 use ring::rand::{SecureRandom, SystemRandom};
 use time::OffsetDateTime;
@@ -59,13 +59,9 @@ pub fn issue(
     let (earlier, later) = span(&spec, clocks)?;
     let now = clocks.now;
 
-    let ca_certs = pem::certificates(ca_cert_pem)?;
-    let ca_der = inspect::first(&ca_certs)?;
-    let ca = inspect::read(ca_der)?;
+    let ca_der = pem::certificate(ca_cert_pem)?;
     let ca_key = pem::private_key(ca_key_pem)?;
-    if pem::sha256_hex(&ca_key.subject_public_key_info()) != ca.public_key_sha256 {
-        return Err(PkiError::KeyMismatch { subject: ca.subject });
-    }
+    let ca = inspect::has_key(inspect::read(&ca_der)?, &ca_key)?;
     if !ca.is_ca {
         return Err(PkiError::NotACa { subject: ca.subject, problem: "it is not a CA certificate" });
     }
@@ -85,11 +81,11 @@ pub fn issue(
     params.extended_key_usages = extended_key_usages(spec.usage);
     params.use_authority_key_identifier_extension = true;
 
-    let issuer = Issuer::from_ca_cert_der(ca_der, &*ca_key).map_err(|e| PkiError::crypto("use the CA", e))?;
+    let issuer = Issuer::from_ca_cert_der(&ca_der, &*ca_key).map_err(|e| PkiError::crypto("use the CA", e))?;
     let key = generate_key()?;
     let cert = params.signed_by(&*key, &issuer).map_err(|e| PkiError::crypto("sign the certificate", e))?;
     // rcgen copies the CA's name attribute by attribute; names that it cannot express would break the chain.
-    inspect::verify_der(cert.der(), ca_der)?;
+    inspect::verify_der(cert.der(), &ca_der)?;
     Ok(pair(&cert, &key))
 }
 
@@ -160,7 +156,7 @@ fn pair(cert: &Certificate, key: &KeyPair) -> KeyPairPem {
 }
 
 fn end(spec: &CertSpec, now: Timestamp) -> Result<Timestamp, PkiError> {
-    now.checked_add(spec.lifetime.total).map_err(|_| PkiError::spec(spec, "the lifetime ends after the year 9999"))
+    now.checked_add(spec.lifetime).map_err(|_| PkiError::spec(spec, "the lifetime ends after the year 9999"))
 }
 
 fn span(spec: &CertSpec, clocks: Clocks) -> Result<(Timestamp, Timestamp), PkiError> {

@@ -30,33 +30,31 @@ impl Kubeconfig {
     /// for a number, a boolean or syntax.
     pub fn to_yaml(&self) -> String {
         let context = quoted(&format!("{}@{}", self.user, self.cluster_name));
-        let (cluster, user) = (quoted(&self.cluster_name), quoted(&self.user));
-        let mut out = String::from("apiVersion: v1\nkind: Config\n");
-        let mut line = |indent: &str, key: &str, value: &str| {
-            out.push_str(indent);
-            out.push_str(key);
-            out.push_str(if value.is_empty() { ":" } else { ": " });
-            out.push_str(value);
-            out.push('\n');
-        };
-        line("", "clusters", "");
-        line("- ", "name", &cluster);
-        line("  ", "cluster", "");
-        line("    ", "server", &quoted(&self.server));
-        line("    ", "certificate-authority-data", &STANDARD.encode(&self.ca_pem));
-        line("", "users", "");
-        line("- ", "name", &user);
-        line("  ", "user", "");
-        line("    ", "client-certificate-data", &STANDARD.encode(&self.cert_pem));
+        let (cluster, user, server) = (quoted(&self.cluster_name), quoted(&self.user), quoted(&self.server));
+        let (ca, cert) = (STANDARD.encode(&self.ca_pem), STANDARD.encode(&self.cert_pem));
         let key = Zeroizing::new(STANDARD.encode(self.key_pem.expose()));
-        line("    ", "client-key-data", &key);
-        line("", "contexts", "");
-        line("- ", "name", &context);
-        line("  ", "context", "");
-        line("    ", "cluster", &cluster);
-        line("    ", "user", &user);
-        line("", "current-context", &context);
-        out
+        format!(
+            "apiVersion: v1
+kind: Config
+clusters:
+- name: {cluster}
+  cluster:
+    server: {server}
+    certificate-authority-data: {ca}
+users:
+- name: {user}
+  user:
+    client-certificate-data: {cert}
+    client-key-data: {key}
+contexts:
+- name: {context}
+  context:
+    cluster: {cluster}
+    user: {user}
+current-context: {context}
+",
+            key = *key
+        )
     }
 }
 

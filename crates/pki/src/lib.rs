@@ -23,25 +23,29 @@ mod kubeconfig;
 mod pem;
 mod reason;
 mod renewal;
+mod root;
 mod secret;
 mod service_account;
 mod spec;
+mod webhook;
 
 pub use bootstrap_token::BootstrapToken;
 pub use clocks::Clocks;
-pub use decide::{Decision, KubeconfigTarget, decide, decide_ca, decide_kubeconfig};
+pub use decide::{Decision, decide, decide_ca, decide_kubeconfig};
 pub use error::PkiError;
-pub use inspect::{CertInfo, inspect, inspect_bundle, inspect_pair};
+pub use inspect::{CertInfo, bundle_der, inspect, inspect_bundle, inspect_pair};
 pub use issue::{KeyPairPem, issue, issue_ca};
 pub use kubeconfig::{Kubeconfig, KubeconfigInfo, parse_kubeconfig_certificate};
 pub use reason::RenewReason;
 pub use renewal::{ca_expiry_warning, renew_at};
+pub use root::Root;
 pub use secret::SecretString;
 pub use service_account::{
     ServiceAccountKey, check_encryption_key, generate_encryption_key, generate_service_account_key,
     inspect_service_account,
 };
-pub use spec::{BACKDATE, CertSpec, Lifetime, Usage};
+pub use spec::{BACKDATE, CA_LIFETIME, CertSpec, LEAF_LIFETIME, Usage};
+pub use webhook::webhook_kubeconfig;
 
 #[cfg(test)]
 mod tests;

@@ -16,13 +16,20 @@ pub(crate) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, P
     all(pem, "certificate")
 }
 
+/// The first certificate. Those behind it must be PEM, too.
+pub(crate) fn certificate(pem: &[u8]) -> Result<CertificateDer<'static>, PkiError> {
+    certificates(pem).map(|mut all| all.swap_remove(0))
+}
+
 /// Every `PUBLIC KEY` block (PKIX). At least one is returned.
 pub(crate) fn public_keys(pem: &[u8]) -> Result<Vec<SubjectPublicKeyInfoDer<'static>>, PkiError> {
     all(pem, "public key")
 }
 
 fn all<T: PemObject>(pem: &[u8], what: &'static str) -> Result<Vec<T>, PkiError> {
-    let found: Vec<T> = T::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(|error| unreadable(what, &error))?;
+    let blocks = T::pem_slice_iter(pem).zip(1..);
+    let read = blocks.map(|(block, number)| block.map_err(|error| unreadable(what, &error).numbered(number)));
+    let found = read.collect::<Result<Vec<T>, _>>()?;
     if found.is_empty() {
         return Err(unreadable(what, &Error::NoItemsFound));
     }
@@ -83,26 +90,22 @@ fn tagged(tag: u8, content: &[u8]) -> Zeroizing<Vec<u8>> {
 /// One PEM block, 64 columns, LF, with a final newline, as OpenSSL and Go write it.
 pub(crate) fn encode(label: &str, der: &[u8]) -> Zeroizing<String> {
     let body = Zeroizing::new(STANDARD.encode(der));
+    // Large enough from the start: a text that grows leaves copies of the key behind.
     let mut out = Zeroizing::new(String::with_capacity(body.len() + body.len() / 64 + 2 * label.len() + 40));
-    out.push_str("-----BEGIN ");
-    out.push_str(label);
-    out.push_str("-----\n");
+    out.extend(["-----BEGIN ", label, "-----\n"]);
     let mut rest = body.as_str();
     while !rest.is_empty() {
         let (line, tail) = rest.split_at(rest.len().min(64));
-        out.push_str(line);
-        out.push('\n');
+        out.extend([line, "\n"]);
         rest = tail;
     }
-    out.push_str("-----END ");
-    out.push_str(label);
-    out.push_str("-----\n");
+    out.extend(["-----END ", label, "-----\n"]);
     out
 }
 
 /// Lower-case hexadecimal SHA-256.
 pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
+    format!("{:x}", Sha256::digest(bytes))
 }
 
 /// Lower-case hexadecimal without separators.

@@ -3,31 +3,30 @@
 use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};
 
-use crate::{CertInfo, Lifetime};
+use crate::CertInfo;
 
 /// The moment from which a leaf certificate is renewed.
 ///
-/// It is the fraction of the life, counted from the moment of issue, with a jitter of at most ±5 % that depends on
+/// It is two thirds of the life, counted from the moment of issue, with a jitter of at most ±5 % that depends on
 /// `jitter_seed` alone. With the UID of the owner as the seed, tenants made together do not renew together, while the
 /// certificates of one tenant do, and cost it one rollout. Never after the end of validity.
 ///
 /// A certificate that lives longer than the spec allows is renewed as if it lived as long as the spec says; one that
 /// lives shorter keeps its own time. So a changed lifetime takes effect at the next renewal, or at once when that is
 /// overdue, and a new default does not renew a whole fleet on the day of the upgrade.
-pub fn renew_at(info: &CertInfo, lifetime: Lifetime, jitter_seed: &str) -> Timestamp {
-    point(info, lifetime, info.life().min(lifetime.total), jitter_seed)
+pub fn renew_at(info: &CertInfo, lifetime: SignedDuration, jitter_seed: &str) -> Timestamp {
+    point(info, info.life().min(lifetime), jitter_seed)
 }
 
 /// The same for the certificate's own life, whatever the spec says now.
-pub(crate) fn renew_at_by_age(info: &CertInfo, lifetime: Lifetime, jitter_seed: &str) -> Timestamp {
-    point(info, lifetime, info.life(), jitter_seed)
+pub(crate) fn renew_at_by_age(info: &CertInfo, jitter_seed: &str) -> Timestamp {
+    point(info, info.life(), jitter_seed)
 }
 
-fn point(info: &CertInfo, lifetime: Lifetime, life: SignedDuration, jitter_seed: &str) -> Timestamp {
-    let offset = lifetime.renew_offset(life);
-    let jitter = i128::from(offset.as_secs()) * i128::from(per_myriad(jitter_seed)) / 10_000;
-    let jitter = SignedDuration::from_secs(i64::try_from(jitter).unwrap_or(0));
-    let at = info.issued_at().saturating_add(offset.saturating_add(jitter)).unwrap_or(info.not_after);
+fn point(info: &CertInfo, life: SignedDuration, jitter_seed: &str) -> Timestamp {
+    let offset = life.as_secs() * 2 / 3;
+    let jitter = offset * i64::from(per_myriad(jitter_seed)) / 10_000;
+    let at = info.issued_at().saturating_add(SignedDuration::from_secs(offset + jitter)).unwrap_or(info.not_after);
     at.min(info.not_after)
 }
 

@@ -31,7 +31,7 @@ pub fn inspect_service_account(public_pem: &[u8], private_pem: &[u8]) -> Result<
     let trusted = pem::public_keys(public_pem)?;
     let own = pem::private_key(private_pem)?.subject_public_key_info();
     if !trusted.iter().any(|key| **key == own[..]) {
-        return Err(PkiError::KeyMismatch { subject: "the service-account public key".into() });
+        return Err(PkiError::KeyMismatch { other_half: "the service-account public key".into() });
     }
     Ok(pem::sha256_hex(&own))
 }

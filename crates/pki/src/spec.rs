@@ -37,36 +37,10 @@ impl Usage {
     }
 }
 
-/// How long a certificate lives, and when it is renewed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Lifetime {
-    /// From the moment of issue to the end of validity. Never beyond the end of the CA.
-    pub total: SignedDuration,
-    /// Part of the life after which it is renewed, as numerator and denominator. A jitter of ±5 % is added.
-    pub renew_after: (u32, u32),
-}
-
-impl Lifetime {
-    /// Leaf certificates: 90 days, renewed after 60.
-    pub const LEAF_90D: Self = Self::leaf(SignedDuration::from_hours(90 * 24));
-    /// CAs: 10 years of 365 days. A CA is never renewed for its age, so the fraction has no effect.
-    pub const CA_10Y: Self = Self { total: SignedDuration::from_hours(3650 * 24), renew_after: (1, 1) };
-
-    /// A leaf that lives `total` and is renewed at two thirds of it.
-    pub const fn leaf(total: SignedDuration) -> Self {
-        Self { total, renew_after: (2, 3) }
-    }
-
-    /// `life` times the fraction.
-    pub(crate) fn renew_offset(self, life: SignedDuration) -> SignedDuration {
-        let (numerator, denominator) = match self.renew_after {
-            (n, d) if d > 0 && n <= d => (n, d),
-            _ => (2, 3),
-        };
-        let seconds = i128::from(life.as_secs()) * i128::from(numerator) / i128::from(denominator);
-        SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX))
-    }
-}
+/// How long leaf certificates live unless somebody says otherwise: 90 days.
+pub const LEAF_LIFETIME: SignedDuration = SignedDuration::from_hours(90 * 24);
+/// How long CAs live: 10 years of 365 days.
+pub const CA_LIFETIME: SignedDuration = SignedDuration::from_hours(3650 * 24);
 
 /// What a certificate should be. Equal specs mean that nothing has to be done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -82,11 +56,23 @@ pub struct CertSpec {
     pub ip_addresses: Vec<IpAddr>,
     /// What it is for.
     pub usage: Usage,
-    /// How long it lives.
-    pub lifetime: Lifetime,
+    /// From the moment of issue to the end of validity. Never beyond the end of the CA.
+    pub lifetime: SignedDuration,
 }
 
 impl CertSpec {
+    /// One without organizations, names and addresses.
+    pub fn new(common_name: impl Into<String>, usage: Usage, lifetime: SignedDuration) -> Self {
+        Self {
+            common_name: common_name.into(),
+            organizations: vec![],
+            dns_names: vec![],
+            ip_addresses: vec![],
+            usage,
+            lifetime,
+        }
+    }
+
     /// The canonical form, which is what is issued and what is compared: names in lower case, IPv4 addresses not
     /// written as IPv6, every list sorted and without duplicates.
     #[must_use]
@@ -135,14 +121,10 @@ impl CertSpec {
             Usage::Ca if named => return refuse("a CA has no DNS names or IP addresses".into()),
             _ => {}
         }
-        if self.lifetime.total < SignedDuration::from_secs(1) {
+        if self.lifetime < SignedDuration::from_secs(1) {
             return refuse("the lifetime is shorter than a second".into());
         }
-        match self.lifetime.renew_after {
-            (0, _) | (_, 0) => refuse("the renewal fraction is zero".into()),
-            (n, d) if n > d => refuse("the renewal fraction is more than one".into()),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 }
 

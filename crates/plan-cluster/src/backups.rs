@@ -4,8 +4,8 @@
 use super::subject::Tenant;
 use berth_api::{EtcdBackupSchedule, labels, names};
 use berth_plan::model::{Action, Stage};
+use berth_plan::object_meta::{deleting, label};
 use berth_plan::objects::ensure;
-use berth_plan::observed::{deleting, label};
 use berth_plan::settings::DefaultBackups;
 use berth_render::{Kind, Object, ObjectKey};
 use serde_json::{Value, json};

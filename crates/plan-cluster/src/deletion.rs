@@ -9,8 +9,9 @@ use berth_api::conditions::Reason;
 use berth_api::{labels, names};
 use berth_plan::ending;
 use berth_plan::model::{Action, Stage, StageId, State};
-use berth_plan::observed::{Published, deleting, label};
-use berth_plan::requeue;
+use berth_plan::object_meta::{deleting, label};
+use berth_plan::observed::Published;
+use berth_plan::{requeue, run_level};
 use berth_render::{Kind, ObjectKey};
 use serde_json::Value;
 
@@ -105,17 +106,7 @@ fn down(t: &Tenant<'_>, stage: &mut Stage, cp_namespace: &serde_json::Value, key
     if retain {
         workloads(t, stage, &mut left, retain);
     }
-    // Members of an etcd that still has its owner are ended by that: here they would only be started again.
-    let mut pods = vec![];
-    let etcd_there = t.observed.of_kind(Kind::EtcdCluster, &t.cp_namespace).next().is_some();
-    for (key, p) in t.observed.of_kind(Kind::Pod, &t.cp_namespace) {
-        let short = p.pointer("/metadata/deletionGracePeriodSeconds").and_then(serde_json::Value::as_i64);
-        let member = etcd_there && label(p, labels::ETCD_CLUSTER).is_some();
-        if !member && short.is_none_or(|g| g > GRACE) {
-            stage.actions.push(Action::delete(key, p, Some(GRACE)));
-        }
-        pods.push(ending::pod(key, p, t.now));
-    }
+    let mut pods = pods(t, stage);
     if !retain {
         workloads(t, stage, &mut left, retain);
         // 4. Volumes, which Kubernetes keeps as long as a pod uses them.
@@ -133,10 +124,24 @@ fn down(t: &Tenant<'_>, stage: &mut Stage, cp_namespace: &serde_json::Value, key
     }
     leave_data(t, stage);
     if !stage.actions.is_empty() {
-        stage.state = State::waiting(
-            "everything but volumes, CAs and keys to be deleted, which spec.deletion.dataPolicy Retain keeps",
-        );
+        stage.state = State::waiting("the deletion of all but volumes, CAs and keys (spec.deletion.dataPolicy Retain)");
     }
+}
+
+/// Ends pods, and tells which are there.
+fn pods(t: &Tenant<'_>, stage: &mut Stage) -> Vec<String> {
+    // Members of an etcd that still has its owner are ended by that: here they would only be started again.
+    let etcd_there = t.observed.of_kind(Kind::EtcdCluster, &t.cp_namespace).next().is_some();
+    let mut all = vec![];
+    for (key, p) in t.observed.of_kind(Kind::Pod, &t.cp_namespace) {
+        let short = p.pointer("/metadata/deletionGracePeriodSeconds").and_then(serde_json::Value::as_i64);
+        let member = etcd_there && label(p, labels::ETCD_CLUSTER).is_some();
+        if !member && short.is_none_or(|g| g > GRACE) {
+            stage.actions.push(Action::delete(key, p, Some(GRACE)));
+        }
+        all.push(ending::pod(key, p, t.now));
+    }
+    all
 }
 
 /// Nothing may start pods again.
@@ -145,9 +150,7 @@ fn workloads(t: &Tenant<'_>, stage: &mut Stage, left: &mut Vec<String>, retain: 
     let ours = |d: &serde_json::Value| is_ours(d) && label(d, labels::ETCD_CLUSTER).is_none();
     let all = [Kind::Deployment, Kind::StatefulSet].map(|kind| t.observed.of_kind(kind, &t.cp_namespace));
     for (key, d) in all.into_iter().flatten().filter(|(_, d)| ours(d)) {
-        if d.pointer("/spec/replicas").and_then(serde_json::Value::as_i64) != Some(0) {
-            stage.actions.push(Action::scale_to_zero(key, d));
-        }
+        run_level::stop(stage, key, d);
         if retain {
             if !deleting(d) {
                 stage.actions.push(Action::delete(key, d, None));

@@ -1,18 +1,21 @@
 //! Stage 4: the tenant's `EtcdCluster`.
 
-use super::components::{self, ETCD_CLIENT};
-use super::ours::ensure;
+use super::components::{self, Component, ETCD_CLIENT};
+use super::ours::ensure_manifest;
 use super::subject::Tenant;
 use super::validate::{self, limits, writers};
 use berth_api::cluster::DataPolicy;
+use berth_api::common::{Images, Layout};
 use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::etcd_bootstrap::BootstrapState;
 use berth_api::etcd_cluster::{EtcdClient, EtcdClusterSpec};
 use berth_api::version::{Minor, Version};
 use berth_api::{EtcdCluster, labels, names, quantity};
 use berth_plan::model::{Action, Stage, StageId, State};
-use berth_plan::observed::{self, label};
-use berth_render::{Catalog, Kind, Object, TemplateSet};
+use berth_plan::object_meta::{self, label};
+use berth_plan::run_level;
+use berth_render::{Catalog, Kind, TemplateSet};
+use kube_core::ResourceExt;
 use serde_json::{Map, Value, json};
 
 /// The API server, and what takes backups where a store is configured. Another client restarts nothing.
@@ -40,6 +43,19 @@ fn wanted_version(t: &Tenant<'_>) -> Result<Version, State> {
     })
 }
 
+/// The version, unless the image that the spec names is of another one.
+fn fits(t: &Tenant<'_>, version: Version) -> Result<Version, State> {
+    let field = if t.cluster.spec.etcd.version.is_some() { "spec.etcd.version" } else { "goes with spec.version" };
+    validate::image(&t.cluster.spec.images, names::ETCD, version, field).map(|()| version)
+}
+
+/// What of the images is etcd's: the rest is written down nowhere else.
+fn images(all: &Images) -> Images {
+    let overrides = all.overrides.iter().filter(|(name, _)| *name == names::ETCD);
+    let overrides = overrides.map(|(name, image)| (name.clone(), image.clone())).collect();
+    Images { overrides, layout: Layout::Flat, ..all.clone() }
+}
+
 /// Whether volumes of that class may be made, or may grow. Those that are there stay, whatever is allowed by now.
 fn volumes(t: &Tenant<'_>, live: Option<&EtcdCluster>) -> Result<(), State> {
     let asked = &t.cluster.spec.etcd.storage;
@@ -62,6 +78,48 @@ fn running(t: &Tenant<'_>, live: Option<&EtcdCluster>, spec: &EtcdClusterSpec) -
     recorded.or_else(|| live?.spec.version.parse().ok())
 }
 
+/// What the `Cluster` asks of its etcd.
+fn spec_of(t: &Tenant<'_>, wanted: Option<&Version>) -> EtcdClusterSpec {
+    let etcd = &t.cluster.spec.etcd;
+    EtcdClusterSpec {
+        version: wanted.map(Version::to_string).unwrap_or_default(),
+        replicas: etcd.replicas,
+        storage: etcd.storage.clone(),
+        resources: etcd.resources.clone(),
+        placement: etcd.placement.clone(),
+        images: images(&t.cluster.spec.images),
+        helpers: t.cluster.spec.helpers.clone(),
+        quota_backend_bytes: etcd.quota_backend_bytes,
+        heartbeat_interval: etcd.heartbeat_interval.clone(),
+        election_timeout: etcd.election_timeout.clone(),
+        snapshot_count: etcd.snapshot_count,
+        clients: clients(t),
+        // The namespace decides; an EtcdCluster that is deleted by mistake must not take the data along.
+        data_policy: DataPolicy::Retain,
+        paused: t.etcd.as_ref().map_or(!t.acts(), |live| is_paused(t, live)),
+        clients_stopped: clients_stopped(t),
+        recovery: etcd.recovery,
+        keep_old_data: etcd.keep_old_data.clone(),
+    }
+}
+
+/// What runs is not changed by a wish that cannot be fulfilled; the rest of the spec still is.
+fn keep(spec: &mut EtcdClusterSpec, live: &EtcdCluster, is_refused: bool, are_resources_refused: bool) {
+    if is_refused {
+        spec.storage.clone_from(&live.spec.storage);
+        spec.version.clone_from(&live.spec.version);
+        spec.placement.clone_from(&live.spec.placement);
+        spec.images.clone_from(&live.spec.images);
+        spec.replicas = live.spec.replicas;
+        spec.heartbeat_interval.clone_from(&live.spec.heartbeat_interval);
+        spec.election_timeout.clone_from(&live.spec.election_timeout);
+    }
+    if are_resources_refused {
+        spec.resources.clone_from(&live.spec.resources);
+        spec.helpers.clone_from(&live.spec.helpers);
+    }
+}
+
 /// The stage.
 pub(super) fn stage(t: &Tenant<'_>) -> Stage {
     let mut stage = Stage::new(StageId::Etcd, State::Ready);
@@ -71,29 +129,15 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
     let resources = validate::resources("etcd", etcd.resources.as_ref()).and_then(|()| {
         limits::component("etcd", ("etcd.replicas", etcd.replicas), etcd.resources.as_ref(), &policy.limits)
     });
+    let resources = resources.and_then(|()| validate::helpers(&t.cluster.spec.helpers, &policy.limits));
     let allowed = writers::placement("etcd", &etcd.placement, policy)
         .and_then(|()| writers::images(&t.cluster.spec.images, policy))
         .and_then(|()| resources.clone())
+        .and_then(|()| validate::etcd_timing(etcd))
         .and_then(|()| volumes(t, live));
-    let wanted = allowed.clone().and_then(|()| wanted_version(t));
-    let mut spec = EtcdClusterSpec {
-        version: wanted.as_ref().map(Version::to_string).unwrap_or_default(),
-        replicas: etcd.replicas,
-        storage: etcd.storage.clone(),
-        resources: etcd.resources.clone(),
-        placement: etcd.placement.clone(),
-        images: t.cluster.spec.images.clone(),
-        quota_backend_bytes: etcd.quota_backend_bytes,
-        clients: clients(t),
-        // The namespace decides; an EtcdCluster that is deleted by mistake must not take the data along.
-        data_policy: DataPolicy::Retain,
-        paused: live.map_or(t.cluster.spec.paused, |live| is_paused(t, live)),
-        clients_stopped: clients_stopped(t),
-        recovery: etcd.recovery,
-        keep_old_data: etcd.keep_old_data.clone(),
-    };
+    let wanted = allowed.clone().and_then(|()| wanted_version(t)).and_then(|version| fits(t, version));
+    let mut spec = spec_of(t, wanted.as_ref().ok());
     let running = running(t, live, &spec);
-    let mut annotations = Map::new();
     let unfit = match (live, &running) {
         (Some(_), _) => None,
         (None, Some(_)) => allowed.err(),
@@ -104,21 +148,9 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         stage.state = state;
         return stage;
     }
-    // What runs is not changed by a wish that cannot be fulfilled; the rest of the spec still is.
     if let Some(live) = live {
         spec.storage.class_name.clone_from(&live.spec.storage.class_name);
-        if wanted.is_err() {
-            spec.storage.clone_from(&live.spec.storage);
-            spec.version.clone_from(&live.spec.version);
-            spec.placement.clone_from(&live.spec.placement);
-            spec.images.clone_from(&live.spec.images);
-        }
-        if resources.is_err() {
-            spec.resources.clone_from(&live.spec.resources);
-        }
-        if wanted.is_err() {
-            spec.replicas = live.spec.replicas;
-        }
+        keep(&mut spec, live, wanted.is_err(), resources.is_err());
     }
     let mut refusal = None;
     let mut named = t.templates().and_then(TemplateSet::default_etcd);
@@ -131,10 +163,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
             _ => (running.to_string(), noted(live)),
         };
     }
-    if let Some(named) = named {
-        annotations.insert(labels::ETCD_DEFAULT.to_owned(), named.to_string().into());
-    }
-    write(t, &mut stage, &spec, annotations);
+    write(t, &mut stage, &spec, named);
     if stage.state.is_done() {
         stage.state = live.map_or_else(|| State::waiting("EtcdCluster etcd to be created"), judge);
     }
@@ -147,7 +176,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
 
 /// The version that the tenant's templates named when they were looked at last.
 fn noted(live: Option<&EtcdCluster>) -> Option<Version> {
-    live?.metadata.annotations.as_ref()?.get(labels::ETCD_DEFAULT)?.parse().ok()
+    live?.annotations().get(labels::ETCD_DEFAULT)?.parse().ok()
 }
 
 /// The version of an etcd for which the `Cluster` asks for none, and what is noted. It takes the one that the templates begin to name, once
@@ -165,51 +194,31 @@ fn followed(t: &Tenant<'_>, live: Option<&EtcdCluster>, running: Version) -> (St
     (if goes_on { old } else { running }.to_string(), noted)
 }
 
-/// Annotations of the `EtcdCluster` as it is.
-fn kept_annotations(t: &Tenant<'_>) -> Map<String, Value> {
-    noted(t.etcd.as_ref())
-        .map(|named| (labels::ETCD_DEFAULT.to_owned(), named.to_string().into()))
-        .into_iter()
-        .collect()
-}
-
-fn write(t: &Tenant<'_>, stage: &mut Stage, spec: &EtcdClusterSpec, mut annotations: Map<String, Value>) {
+/// `named`: the version that the tenant's templates name, to be noted.
+fn write(t: &Tenant<'_>, stage: &mut Stage, spec: &EtcdClusterSpec, named: Option<Version>) {
+    let asked = t.cluster.annotations().get(labels::DEFRAG);
+    let asked = asked.filter(|value| !value.is_empty()).cloned();
+    let annotations = [(labels::ETCD_DEFAULT, named.map(|named| named.to_string())), (labels::DEFRAG, asked)];
+    let annotations: Map<String, Value> =
+        annotations.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))).collect();
     let mut object = json!({
         "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdCluster",
         "metadata": {"name": names::ETCD, "namespace": t.cp_namespace, "labels": t.labels()},
         "spec": spec,
     });
-    let own = t.cluster.metadata.annotations.as_ref();
-    if let Some(asked) = own.and_then(|a| a.get(labels::DEFRAG)).filter(|value| !value.is_empty()) {
-        annotations.insert(labels::DEFRAG.to_owned(), asked.as_str().into());
-    }
     if !annotations.is_empty() {
         object["metadata"]["annotations"] = annotations.into();
     }
-    match Object::new(object) {
-        Ok(object) => ensure(stage, t.observed, object),
-        Err(e) => stage.state = State::blocked(Reason::Error, e),
-    }
+    ensure_manifest(stage, t.observed, object);
 }
 
 /// The restore that may go on, since no pod is left that uses etcd.
 fn clients_stopped(t: &Tenant<'_>) -> Option<i64> {
-    let operation = t.restore()?;
-    let uses =
-        |pod: &serde_json::Value| components::ALL.iter().any(|c| label(pod, labels::COMPONENT) == Some(c.name()));
+    let operation = t.etcd.as_ref()?.status.as_ref()?.operation.as_ref().filter(|_| !t.run_level.runs_clients())?;
+    let uses = |pod: &Value| components::ALL.iter().any(|c| label(pod, labels::COMPONENT) == Some(c.name()));
     let left = t.observed.of_kind(Kind::Pod, &t.cp_namespace).any(|(_, pod)| uses(pod));
-    // Their controllers have to know, or one is made the next moment.
-    let workloads = components::ALL.iter().flat_map(|c| t.workloads(c.binary).live().collect::<Vec<_>>());
-    let mut stopped = workloads.map(|live| {
-        berth_plan::workload::taken_up(live)
-            && replicas(live) == Some(0)
-            && live["status"]["replicas"].as_i64().is_none_or(|n| n == 0)
-    });
-    (!left && stopped.all(|stopped| stopped)).then_some(operation.id)
-}
-
-fn replicas(workload: &serde_json::Value) -> Option<i64> {
-    workload.pointer("/spec/replicas")?.as_i64()
+    let stopped = |c: &&Component| t.workloads(c.binary).live().all(run_level::has_stopped);
+    (!left && components::ALL.iter().all(stopped)).then_some(operation.id)
 }
 
 /// Whether the etcd is to be paused. One that is still forming is not: until it is formed, nothing says that a member without data lost them.
@@ -217,7 +226,7 @@ fn is_paused(t: &Tenant<'_>, live: &EtcdCluster) -> bool {
     let established = BootstrapState::Established;
     let recorded = || berth_plan_etcd::running(live, t.observed).is_some_and(|r| r.bootstrap.state == established);
     let formed = || live.status.as_ref().is_some_and(|s| s.cluster_id.is_some()) || recorded();
-    t.cluster.spec.paused && (live.spec.paused || formed())
+    !t.acts() && (live.spec.paused || formed())
 }
 
 /// Has the etcd paused, or going on, with its `Cluster`, and as it runs: wherever else the plan may be stuck, but for a namespace that this
@@ -226,7 +235,7 @@ pub(super) fn follow_pause(t: &Tenant<'_>) -> Vec<Action> {
     let recorded = t.status().control_plane_namespace;
     let cp_namespace = t.live_namespace().filter(|cp_namespace| {
         label(cp_namespace, labels::CLUSTER_UID) == Some(t.uid)
-            && recorded.is_none_or(|r| r.uid == observed::uid(cp_namespace))
+            && recorded.is_none_or(|r| r.uid == object_meta::uid(cp_namespace))
     });
     let (Some(_), Some(live)) = (cp_namespace, &t.etcd) else { return vec![] };
     let paused = is_paused(t, live);
@@ -236,7 +245,7 @@ pub(super) fn follow_pause(t: &Tenant<'_>) -> Vec<Action> {
     let quota_backend_bytes = t.cluster.spec.etcd.quota_backend_bytes;
     let spec = EtcdClusterSpec { paused, quota_backend_bytes, ..live.spec.clone() };
     let mut stage = Stage::new(StageId::Etcd, State::Ready);
-    write(t, &mut stage, &spec, kept_annotations(t));
+    write(t, &mut stage, &spec, noted(Some(live)));
     stage.actions
 }
 

@@ -26,7 +26,11 @@ pub(crate) struct Facts<'a> {
 impl<'a> Facts<'a> {
     /// Judges what was observed.
     pub(crate) fn judge(input: Input<'a>) -> Self {
-        let written = Tenant::new(input);
+        Self::judge_tenant(input, Tenant::new(input))
+    }
+
+    /// Judges the tenant that these make.
+    pub(crate) fn judge_tenant(input: Input<'a>, written: Tenant<'a>) -> Self {
         let as_written = decide_release(&written);
         let rollout = Rollout::judge(input, &written, as_written.1.as_ref());
         let mut facts = Self { written, rollout, instead: None, release: as_written.0, refusal: as_written.1 };

@@ -7,9 +7,10 @@ use super::subject::Tenant;
 use super::{ClusterPlan, pki};
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
-use berth_plan::model::{Action, Stage, StageId, State};
-use berth_plan::observed::{self, ApiProbe, Published};
-use berth_plan::secrets::{Content, SecretSpec};
+use berth_plan::model::{Action, SecretEntry, Stage, StageId, State};
+use berth_plan::object_meta;
+use berth_plan::observed::{ApiProbe, Published};
+use berth_plan::secrets::SecretSpec;
 use berth_plan::workload;
 use berth_render::{Kind, ObjectKey};
 use jiff::SignedDuration;
@@ -40,8 +41,14 @@ pub(super) fn stage(t: &Tenant<'_>, out: &mut ClusterPlan) -> Stage {
         (names::BREAK_GLASS_KUBECONFIG, pki::client("break-glass", &["system:masters"], life)),
     ];
     for (name, user) in users {
-        let content = Content::Kubeconfig(t.name.into(), server.clone(), user, t.secret(names::ca(t.name)));
-        let spec = SecretSpec { key: t.secret(name), type_: "Opaque", labels: t.labels(), contents: vec![content] };
+        let kubeconfig = SecretEntry::Kubeconfig {
+            cluster: t.name.into(),
+            server: server.clone(),
+            spec: user,
+            issuer: t.secret(names::ca(t.name)),
+            why: String::new(),
+        };
+        let spec = SecretSpec { key: t.secret(name), type_: "Opaque", labels: t.labels(), entries: vec![kubeconfig] };
         pki::judge_into(t, &mut stage, out, &spec, None);
     }
     publish(t, &mut stage);
@@ -75,7 +82,7 @@ fn served_everywhere(t: &Tenant<'_>) -> bool {
     let issued = certificate.issued_at();
     let current = |pod: &Value| {
         let started_with_it = workload::started_at(pod).is_some_and(|at| at >= issued);
-        !observed::deleting(pod) && (started_with_it || t.now.duration_since(issued) >= TAKEN_UP)
+        !object_meta::deleting(pod) && (started_with_it || t.now.duration_since(issued) >= TAKEN_UP)
     };
     let answered = matches!(t.observed.api, ApiProbe::Answered { .. });
     let mut pods = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, names::APISERVER);

@@ -1,5 +1,8 @@
 //! The plan for a `Cluster`: one function a stage, in the order in which a tenant comes up.
 
+mod admission;
+mod api_files;
+mod audit;
 pub(crate) mod backups;
 pub mod components;
 mod deletion;
@@ -9,13 +12,16 @@ mod facts;
 mod inside;
 mod isolation;
 mod kubeconfig;
+mod leads;
 mod namespace;
 mod ours;
 mod pki;
 mod planned;
 mod preflight;
 mod probe;
+mod proxy;
 mod prune;
+mod pull_secrets;
 mod record;
 mod release;
 mod requeue;
@@ -27,6 +33,7 @@ pub(crate) mod unread;
 mod update;
 mod validate;
 mod vpc;
+mod well;
 pub mod window;
 
 #[cfg(test)]
@@ -41,18 +48,27 @@ use berth_plan::objects::owner_references::clear_owner_references;
 use berth_plan::{Failure, Outcome, Planner};
 use facts::Facts;
 use jiff::SignedDuration;
+use release::Release;
+use subject::Tenant;
 
-pub use inside::{Turn, Wanted};
-pub use namespace::adoptable;
+pub use admission::{AdmissionLook, admission_look};
+pub use audit::audit_secrets;
+pub use inside::{Turn, Wanted, are_as_told};
+pub use namespace::{adoptable, without_advice};
 pub use ours::is_ours;
 pub use planned::{ClusterPlan, Input};
 pub use preflight::{LookRequest, answers_request, look_request};
 pub use probe::{ProbeRequest, Questions, probe_request};
+pub use pull_secrets::reads_service_account;
 pub use record::Pin;
 pub use release::{Pending, upgrade_templates};
 pub use revision::revision_templates;
-pub use turn::Hold;
+pub use turn::{Hold, said_of_the_fleet};
+pub use validate::admission::faults as admission_faults;
+pub use validate::audit::faults as audit_policy_faults;
 pub use validate::host::HostRules;
+pub use validate::jwt::{Fault as JwtFault, faults as jwt_faults, issuer_faults};
+pub use validate::kubelet::{Fault as KubeletFault, faults as kubelet_faults};
 pub use vpc::{copy_of as copy_of_definition, pods_without_network};
 
 /// Decides for a `Cluster`.
@@ -65,7 +81,7 @@ impl Planner for ClusterPlanner {
     type Status = ClusterStatus;
 
     fn plan(input: Input<'_>) -> ClusterPlan {
-        plan(input)
+        plan_judged(&Facts::judge(input))
     }
 
     fn outcome(planned: &ClusterPlan) -> Outcome<'_> {
@@ -77,15 +93,14 @@ impl Planner for ClusterPlanner {
     }
 }
 
-/// The plan for a `Cluster`.
-pub fn plan(input: Input<'_>) -> ClusterPlan {
-    let facts = Facts::judge(input);
-    let mut out = stages(&facts);
-    if input.is_deleted() {
+fn plan_judged(facts: &Facts<'_>) -> ClusterPlan {
+    let mut out = stages(facts);
+    let cluster = facts.written.cluster;
+    if cluster.metadata.deletion_timestamp.is_some() {
         return out;
     }
     let stages = &mut out.plan.stages;
-    let paused = input.object.spec.paused;
+    let paused = cluster.spec.paused;
     if paused {
         out.plan.prune.clear();
         for stage in &mut *stages {
@@ -101,99 +116,110 @@ pub fn plan(input: Input<'_>) -> ClusterPlan {
     out
 }
 
+/// All stages, as far as they can be planned.
 fn stages(facts: &Facts<'_>) -> ClusterPlan {
-    let mut out = ClusterPlan::default();
-    let (mut t, rollout) = (facts.tenant(), &facts.rollout);
-    let (cluster, fresh) = (t.cluster, t.is_new());
-    let live_namespace = t.live_namespace();
-    // What the spec asks for is what is said, whatever keeps the release that goes on.
-    let refusal = facts.refusal.clone().map(|own| rollout.refusal().cloned().unwrap_or(own));
-    if cluster.metadata.deletion_timestamp.is_some() {
+    let mut t = facts.tenant();
+    if t.cluster.metadata.deletion_timestamp.is_some() {
         return deletion::plan(&t);
     }
+    let mut out = ClusterPlan::default();
     out.plan.stages.extend(deletion::team_namespace_ends(&t));
-    let mut spec = Stage::new(StageId::Spec, State::Ready);
-    let refused = refusal.is_some();
-    if let Some(state) = refusal.or_else(|| validate::refusal(&t)) {
-        spec.state = state;
-    }
+    // What the spec asks for is what is said, whatever keeps the release that goes on.
+    let refusal = facts.refusal.clone().map(|own| facts.rollout.refusal().cloned().unwrap_or(own));
+    let refusal = refusal.or_else(|| validate::refusal(&t));
     // Nothing tells when a network of the meta cluster is made.
-    if cluster.spec.vpc.is_some() && !spec.state.is_done() {
+    if t.cluster.spec.vpc.is_some() && refusal.is_some() {
         out.requeue_after = Some(SignedDuration::from_secs(10));
     }
-    let networks_bad = matches!(&spec.state, State::Blocked { reason: Reason::InvalidSpec, .. });
     // Once there is a namespace nothing is judged again, so none is made for what is not judged, or not fit; nor for what is about to go.
-    let begins = spec.state.is_done() && !t.observed.team_namespace_ends;
-    let Some(mut release) = facts.release.clone().filter(|_| !fresh || begins) else {
-        out.plan.stages.push(spec);
+    let begins = refusal.is_none() && !t.observed.team_namespace_ends;
+    let Some(release) = facts.release.clone().filter(|_| !t.is_new() || begins) else {
+        out.plan.stages.push(Stage::new(StageId::Spec, refusal.unwrap_or(State::Ready)));
         return out;
     };
     let is_refused = |component: &&components::Component| validate::component(&t, component).is_err();
-    let refused = refused || !spec.state.is_done() || components::ALL.iter().any(is_refused);
-    release.recording = rollout.awaits(refused);
-    release.canary = rollout.canary;
+    let refused = refusal.is_some() || components::ALL.iter().any(is_refused);
+    t.release = settled(facts, &t, release, refused);
+    out.pending.clone_from(&t.release.pending);
+    out.hold = facts.rollout.hold().or(t.release.hold.as_ref()).cloned();
+
+    let networks_are_bad = matches!(&refusal, Some(State::Blocked { reason: Reason::InvalidSpec, .. }));
+    let spec = refusal.or_else(|| state_of_release(facts, &t)).unwrap_or(State::Ready);
+    let namespace = namespace::stage(&t, &facts.rollout.templates());
+    let halts = match namespace.state {
+        State::Blocked { .. } => true,
+        State::Waiting { .. } => namespace.actions.is_empty(),
+        _ => false,
+    };
+    out.plan.stages.extend([Stage::new(StageId::Spec, spec), namespace]);
+    if !halts && !networks_are_bad && t.live_namespace().is_some() && !t.observed.denied {
+        in_namespace(facts, &t, refused, &mut out);
+    }
+    out
+}
+
+/// The release as this plan makes it, beside what is recorded. `refused`: that of the spec is.
+fn settled(facts: &Facts<'_>, t: &Tenant<'_>, mut release: Release, refused: bool) -> Release {
+    release.recording = facts.rollout.awaits(refused);
+    release.canary = facts.rollout.canary;
     if release.change.is_none() {
-        rollout.settle(&t, &mut release);
-        let mended = release::with_available_agent(release.target().clone(), &t);
+        facts.rollout.settle(t, &mut release);
+        let mended = release::with_available_agent(release.target().clone(), t);
         if mended != *release.target() {
             // Nothing else tells of it.
             (release.pin, release.next) = (mended, None);
         }
     }
-    if let (true, Some(refusal)) = (spec.state.is_done(), rollout.refusal()) {
-        spec.state = refusal.clone();
-    } else if let (true, Some(message)) = (spec.state.is_done(), turn::wrong_window(&t)) {
-        spec.state = State::blocked(Reason::InvalidSpec, message);
-    } else if let (true, Some(failed)) = (spec.state.is_done(), rollout.state()) {
-        spec.state = failed;
-    } else if let (true, Some(waits)) = (spec.state.is_done(), &release.waits) {
-        spec.state = waits.clone();
-    }
-    out.pending.clone_from(&release.pending);
-    out.hold = rollout.hold().or(release.hold.as_ref()).cloned();
-    t.release = release;
-    let stop = |s: &Stage| matches!(s.state, State::Blocked { .. });
+    release
+}
 
-    let namespace_stage = namespace::stage(&t, &rollout.templates());
-    let namespace_there = live_namespace.is_some();
-    let halt = stop(&namespace_stage)
-        || !namespace_there
-        || t.observed.denied
-        || (matches!(namespace_stage.state, State::Waiting { .. }) && namespace_stage.actions.is_empty());
-    out.plan.stages.extend([spec, namespace_stage]);
-    if halt || networks_bad {
-        return out;
-    }
+/// What the stage of a spec that can be made says of its release. None: it runs.
+fn state_of_release(facts: &Facts<'_>, t: &Tenant<'_>) -> Option<State> {
+    let refusal = facts.rollout.refusal().cloned();
+    let refusal = refusal.or_else(|| Some(State::blocked(Reason::InvalidSpec, turn::wrong_window(t)?)));
+    refusal.or_else(|| facts.rollout.state()).or_else(|| t.release.waits.clone())
+}
 
-    let endpoint = endpoint::stage(&t);
+/// What is wrong with pull Secrets is said where an image is missing, too.
+fn tell_pull_secrets(t: &Tenant<'_>, out: &mut ClusterPlan) {
+    out.pull_secrets = pull_secrets::problem(t);
+    if let Some(why) = &out.pull_secrets {
+        out.plan.stages.iter_mut().for_each(|stage| stage.state.add(Reason::ImageUnavailable, why));
+    }
+}
+
+/// The stages of what is in the control-plane namespace, and in the tenant.
+fn in_namespace(facts: &Facts<'_>, t: &Tenant<'_>, refused: bool, out: &mut ClusterPlan) {
+    let endpoint = endpoint::stage(t);
     out.endpoint.clone_from(&t.endpoint.published);
     out.plan.stages.push(endpoint);
-
-    let pki = pki::stage(&t, &mut out);
-    let mut etcd = etcd::stage(&t);
-    backups::follow(&t, &mut etcd);
+    let pki = pki::stage(t, out);
+    let mut etcd = etcd::stage(t);
+    backups::follow(t, &mut etcd);
     out.plan.stages.extend([pki, etcd]);
-    let components = components::stages(&t, &out);
+    let components = components::stages(t, out);
     out.plan.stages.extend(components);
-    let kubeconfig = kubeconfig::stage(&t, &mut out);
+    let kubeconfig = kubeconfig::stage(t, out);
     out.plan.stages.push(kubeconfig);
-    let inside = inside::stage(&t, &mut out);
+    let inside = inside::stage(t, out);
     out.plan.stages.push(inside);
-    pki::roots_first(&t, &mut out.plan);
+    pki::roots_first(t, &mut out.plan);
     clear_owner_references(&mut out.plan, t.observed, is_ours);
-    rollout.record(&t, &mut out, refused);
-    out.turn = turn::status(rollout, &t, refused);
+    facts.rollout.record(t, out, refused);
+    out.former_issuers = facts.rollout.former_issuers();
+    out.turn = turn::status(&facts.rollout, t, refused);
     if out.plan.stages.iter().all(|s| s.state.is_done()) {
-        out.plan.prune = prune::prune(&t, &out.plan);
-        out.plan.prune.extend(rollout.surplus());
+        out.plan.prune = prune::prune(t, &out.plan);
+        out.plan.prune.extend(facts.rollout.surplus());
+        out.plan.prune.extend(audit::surplus(t));
     }
-    out.unread = unread::message(&t);
-    out.unreachable_nodes = isolation::nodes::unreachable(&t);
-    out.requeue_after = Some(requeue::after(&t, &out));
-    let finalizes =
-        out.pending.as_ref().map(|pending| pending.until.duration_since(t.now)).filter(SignedDuration::is_positive);
-    let held = out.hold.as_ref().and_then(|hold| hold.until).map(|until| until.duration_since(t.now));
-    let held = held.filter(SignedDuration::is_positive);
-    out.due = [out.due, out.certificates.due, finalizes, held].into_iter().flatten().min();
-    out
+    out.unread = unread::message(t);
+    out.audit_webhook = audit::problem(t);
+    tell_pull_secrets(t, out);
+    out.unreachable_nodes = isolation::nodes::unreachable(t);
+    out.requeue_after = Some(requeue::after(t, out));
+    out.due = [out.due, leads::again(t), audit::looks_again(t)].into_iter().flatten().min();
+    let ends = [out.pending.as_ref().map(|pending| pending.until), out.hold.as_ref().and_then(|hold| hold.until)];
+    let ends = ends.map(|until| Some(until?.duration_since(t.now)).filter(SignedDuration::is_positive));
+    out.due = [out.due, out.certificates.due].into_iter().chain(ends).flatten().min();
 }

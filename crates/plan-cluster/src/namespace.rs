@@ -1,6 +1,7 @@
 //! Stage 1: the control-plane namespace, what the tenant is pinned to, and the operator's rights inside.
 
-use super::ours::{ensure, is_ours};
+use super::ours::{ensure_manifest, is_ours};
+use super::pull_secrets;
 use super::record::{self, Pin};
 use super::release;
 use super::subject::Tenant;
@@ -8,17 +9,27 @@ use super::vpc;
 use berth_api::conditions::Reason;
 use berth_api::{Cluster, labels, names};
 use berth_plan::model::{Action, Plan, Stage, StageId, State};
+use berth_plan::object_meta::{self, annotation, deleting, label};
 use berth_plan::objects::ensure_templates;
-use berth_plan::observed::{self, Observed, annotation, deleting, label};
+use berth_plan::observed::Observed;
 use berth_render::{Kind, Object, ObjectKey};
+use kube_core::ResourceExt;
 use serde_json::{Value, json};
+
+/// How the message ends of who may take over a namespace.
+const TAKE_OVER: &str = ". To take it over";
+
+/// What a condition says of a namespace, without how to take it over.
+pub fn without_advice(message: &str) -> &str {
+    message.split_once(TAKE_OVER).map_or(message, |(why, _)| why)
+}
 
 /// The stage. `kept_templates`: those of releases that are recorded.
 pub(super) fn stage(t: &Tenant<'_>, kept_templates: &[ObjectKey]) -> Stage {
     let mut stage = Stage::new(StageId::Namespace, State::Ready);
     let key = ObjectKey::cluster(Kind::Namespace, t.cp_namespace.clone());
     let recorded = t.status().control_plane_namespace;
-    let adopt = t.cluster.metadata.annotations.as_ref().and_then(|a| a.get(labels::ADOPT)).map(String::as_str);
+    let adopt = t.cluster.annotations().get(labels::ADOPT).map(String::as_str);
     stage.owns.push(key.clone());
     let Some(live) = t.observed.get(&key) else {
         if let Some(lost) = recorded {
@@ -47,10 +58,7 @@ pub(super) fn stage(t: &Tenant<'_>, kept_templates: &[ObjectKey]) -> Stage {
         stage.state = state;
         return stage;
     }
-    match Object::new(namespace(t)) {
-        Ok(object) => ensure(&mut stage, t.observed, object),
-        Err(e) => stage.state = State::blocked(Reason::Error, e),
-    }
+    ensure_manifest(&mut stage, t.observed, namespace(t));
     rights(t, &mut stage);
     if t.observed.denied {
         return stage;
@@ -60,6 +68,7 @@ pub(super) fn stage(t: &Tenant<'_>, kept_templates: &[ObjectKey]) -> Stage {
     let kept: Vec<_> = kept.cloned().collect();
     stage.owns.extend(kept);
     super::isolation::policies(t, &mut stage);
+    pull_secrets::follow(t, &mut stage);
     stage
 }
 
@@ -90,14 +99,14 @@ fn refuse(t: &Tenant<'_>, live: &Value, recorded: Option<&str>, adopt: Option<&s
         return Some(State::blocked(
             Reason::AdoptionRequired,
             format!(
-                "namespace {cp_namespace} belongs to an earlier Cluster {namespace}/{name} with UID {owner}. To take it over with its keys and data, run: kubectl berth adopt {name} -n {namespace}. Or set the annotation {}={owner} on this Cluster; remove it once the Cluster is Ready",
+                "namespace {cp_namespace} belongs to an earlier Cluster {namespace}/{name} with UID {owner}{TAKE_OVER} with its keys and data, run: kubectl berth adopt {name} -n {namespace}. Or set the annotation {}={owner} on this Cluster; remove it once the Cluster is Ready",
                 labels::ADOPT,
                 namespace = t.namespace,
                 name = t.name,
             ),
         ));
     }
-    let uid = observed::uid(live);
+    let uid = object_meta::uid(live);
     if recorded.is_some_and(|r| r != uid) && adopt.is_none_or(|a| a != owner && a != t.uid) {
         return Some(State::blocked(
             Reason::ControlPlaneLost,
@@ -133,10 +142,9 @@ fn of_another_team(t: &Tenant<'_>, live: &Value) -> Option<State> {
 
 /// Somebody deletes the namespace. With this Cluster's own, keys and data go; that of an earlier one makes room.
 fn ending(t: &Tenant<'_>, live: &Value, recorded: Option<&str>) -> State {
-    let (ns, uid) = (&t.cp_namespace, observed::uid(live));
+    let (ns, uid) = (&t.cp_namespace, object_meta::uid(live));
     if recorded != Some(uid) && label(live, labels::CLUSTER_UID) != Some(t.uid) {
-        let on =
-            format!("namespace {ns}, which is being deleted, to be gone. If that lasts, its status.conditions say why");
+        let on = format!("the deletion of namespace {ns}; if that lasts, see its status.conditions");
         return State::waiting(on);
     }
     // The same words until it is gone, however much of it is left: what runs out first is for nobody to wait for.
@@ -181,6 +189,12 @@ fn namespace(t: &Tenant<'_>) -> Value {
         (labels::AGENT_IMAGE): t.pin().agent_image,
         (labels::AGENT_DELIVERY): t.pin().agent_delivery,
     });
+    if let Some(amounts) = &t.pin().helper_resources {
+        notes[labels::HELPER_RESOURCES] = amounts.to_json().into();
+    }
+    if let Some(proxy) = &t.pin().proxy {
+        notes[labels::PROXY] = proxy.to_json().into();
+    }
     for name in [labels::PRIVATE_NETWORKS, labels::SPECIAL_NETWORKS] {
         if super::isolation::private::recorded(t, name) {
             notes[name] = labels::NETWORKS_CLOSED.into();
@@ -199,6 +213,9 @@ fn namespace(t: &Tenant<'_>) -> Value {
     }
     if let Some(addons) = record::addons_annotation(t) {
         notes[labels::ADDONS] = addons.into();
+    }
+    if let Some(names) = pull_secrets::record(t) {
+        notes[labels::PULL_SECRETS] = names.into();
     }
     notes[labels::SERVED_MINOR] = t.release.served().to_string().into();
     if let Some(upgrade) = &t.release.upgrade {
@@ -223,10 +240,7 @@ pub(super) fn rights(t: &Tenant<'_>, stage: &mut Stage) {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": names::OPERATOR_NAMESPACE_ROLE},
         "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": name}],
     });
-    match Object::new(binding) {
-        Ok(object) => ensure(stage, t.observed, object),
-        Err(e) => stage.state = State::blocked(Reason::Error, e),
-    }
+    ensure_manifest(stage, t.observed, binding);
 }
 
 /// Keeps the template set in the tenant's namespace, for operators that no longer have it built in.
@@ -243,14 +257,14 @@ fn templates_of(t: &Tenant<'_>, stage: &mut Stage, pin: &Pin) {
             State::blocked(
                 Reason::VersionUnsupported,
                 format!(
-                    "this operator cannot read the templates in {key}. Run the operator version that wrote them; or set spec.version to another patch version, which rolls the tenant to this operator's templates"
+                    "this operator cannot read the templates in {key}. Run the operator version that wrote them; or set spec.version to another patch version, which brings this operator's templates"
                 ),
             )
         } else {
             State::blocked(
                 Reason::Error,
                 format!(
-                    "{key}, which holds the tenant's pinned templates, is gone, and this operator has others. Restore it from a backup; or set spec.version to another patch version, which rolls the tenant to this operator's templates"
+                    "{key} with the tenant's pinned templates is gone, and this operator has others. Restore it from a backup; or set spec.version to another patch version, which brings this operator's templates"
                 ),
             )
         };

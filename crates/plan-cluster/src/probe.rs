@@ -3,10 +3,12 @@
 use super::Input;
 use super::endpoint::url;
 use super::facts::Facts;
-use super::inside::{Turn, Wanted, addons, approval};
+use super::inside::{Turn, Wanted, addons, approval, serving};
+use super::leads;
 use super::subject::Tenant;
 use super::validate::host::HostRules;
-use berth_api::conditions::{ConditionType, Reason, find};
+use super::well::is_well;
+use berth_api::cluster::AddonStatus;
 use berth_api::{labels, names};
 use berth_plan::workload;
 use berth_render::{Binary, Kind, Listing, ObjectKey, STAMPS, TenantSet};
@@ -25,6 +27,12 @@ pub struct ProbeRequest {
     pub ca: ObjectKey,
     /// What it is asked.
     pub questions: Questions,
+    /// The leases of those that are to lead, by name: what an idle tenant is asked for, too.
+    pub leases: Vec<String>,
+    /// What is told of add-ons.
+    pub addons: Vec<AddonStatus>,
+    /// Whether these are to be looked at again soon.
+    pub addons_in_doubt: bool,
     /// What it is to have inside, if that is known.
     pub wanted: Option<Wanted>,
 }
@@ -38,13 +46,20 @@ pub struct Questions {
     pub nodes: bool,
     /// Whether it is to say its version.
     pub version: bool,
+    /// Leases in `kube-system` that are read, by name.
+    pub leases: Vec<String>,
+    /// Pods in `kube-system` that are asked why they do not serve, by their label `k8s-app`.
+    pub pods: Vec<&'static str>,
 }
 
-impl From<Turn> for Questions {
-    fn from(turn: Turn) -> Self {
+impl Questions {
+    /// What an idle tenant is asked. `leases`: those that matter there; without any something else is asked, since it has to answer.
+    pub fn at_rest(turn: Turn, leases: &[String]) -> Self {
         match turn {
             Turn::Listing(listing) => Self { listings: vec![listing], ..Self::default() },
             Turn::Nodes => Self { nodes: true, ..Self::default() },
+            Turn::Leases if leases.is_empty() => Self { listings: vec![STAMPS], ..Self::default() },
+            Turn::Leases => Self { leases: leases.to_vec(), ..Self::default() },
         }
     }
 }
@@ -76,13 +91,18 @@ pub fn probe_request(input: Input<'_>) -> Option<ProbeRequest> {
             // Counted in each reconcile: else a tenant that just became ready would be written once more for it.
             nodes: true,
             version: published.is_none() || published != version.as_deref() || emulates != emulated.as_deref(),
+            leases: leads::due(&t),
+            pods: serving::doubtful(&t),
         },
-        wanted: facts.release.as_ref().and_then(|_| Wanted::of(&t).ok()),
+        addons: cluster.status.as_ref().map(|s| s.addons.clone()).unwrap_or_default(),
+        addons_in_doubt: serving::in_doubt(&t),
+        leases: leads::names(&t),
+        wanted: facts.release.as_ref().and_then(|_| Wanted::decide(&t).ok()),
     })
 }
 
-/// What to list inside the tenant: the stamps, which speak for all, of one that is known to be well the next in turn, and what a rollout may
-/// have left.
+/// What to list inside the tenant: the stamps, which speak for all, of one that is known to be well the next in turn, what a rollout may
+/// have left, and how many pods of add-ons serve.
 pub(super) fn listings(t: &Tenant<'_>, input: Input<'_>) -> Vec<Listing> {
     if addons::one_goes(t) {
         return TenantSet::LISTINGS.into();
@@ -93,16 +113,8 @@ pub(super) fn listings(t: &Tenant<'_>, input: Input<'_>) -> Vec<Listing> {
     };
     let bindings = Listing { kind: Kind::ClusterRoleBinding, namespace: None };
     let after_a_rollout = Some(bindings).filter(|listing| approval::may_be_new(t) && next != Some(*listing));
-    std::iter::once(STAMPS).chain(next).chain(after_a_rollout).collect()
-}
-
-/// Whether the status, of the newest spec, says so.
-pub(super) fn is_well(input: Input<'_>) -> bool {
-    let status = input.object.status.as_ref();
-    let conditions = status.map(|s| s.conditions.as_slice()).unwrap_or_default();
-    let seen = status.is_some_and(|s| s.observed_generation == input.object.metadata.generation);
-    let ready = find(conditions, ConditionType::Ready);
-    seen && ready.is_some_and(|c| c.status == "True" || c.reason == Reason::NotInTemplates.as_str())
+    let counts = serving::listings(t).into_iter().filter(|listing| next != Some(*listing));
+    std::iter::once(STAMPS).chain(next).chain(after_a_rollout).chain(counts).collect()
 }
 
 /// Where the host may lead that the operator dials, if the spec chose it and it is a name.

@@ -3,7 +3,7 @@
 use crate::subject::Tenant;
 use berth_api::labels;
 use berth_plan::model::{Action, Plan};
-use berth_plan::observed::{deleting, label};
+use berth_plan::object_meta::{deleting, label};
 use berth_render::Kind;
 use std::collections::BTreeSet;
 

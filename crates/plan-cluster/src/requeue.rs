@@ -1,8 +1,10 @@
 //! When to reconcile again without an event.
 
-use super::ClusterPlan;
+use super::inside::serving;
 use super::subject::Tenant;
+use super::{ClusterPlan, endpoint};
 use berth_api::{labels, names};
+use berth_plan::model::StageId;
 use berth_plan::observed::ApiProbe;
 use berth_plan::workload;
 use berth_render::{Binary, Kind};
@@ -16,7 +18,9 @@ pub(super) fn after(t: &Tenant<'_>, out: &ClusterPlan) -> SignedDuration {
     // The Service follows its pods within a moment. An API that does not answer then is no hurry.
     let fresh = ready.is_some_and(|s| t.now.duration_since(s) < SignedDuration::from_secs(60));
     let answered = matches!(t.observed.api, ApiProbe::Answered { .. });
-    let settled = out.plan.stages.iter().all(|s| s.state.is_done());
+    // A port of nodes that another Service has comes free when it does.
+    let taken = endpoint::refused_node_port(t).is_some();
+    let settled = out.plan.stages.iter().all(|s| s.state.is_done() || (taken && s.id == StageId::Endpoint));
     let made = t.workloads(Binary::ApiServer).first().is_some();
     let runs = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, names::APISERVER)
         .any(|(_, p)| workload::pod_running(p));
@@ -28,6 +32,7 @@ pub(super) fn after(t: &Tenant<'_>, out: &ClusterPlan) -> SignedDuration {
         (_, _, false) if made && !runs && !starts => SignedDuration::from_mins(1),
         (_, _, false) if made => SignedDuration::from_secs(10),
         (_, _, false) => SignedDuration::from_secs(5),
+        _ if serving::settles(t, out.addons.as_deref().unwrap_or_default()) => SignedDuration::from_secs(10),
         // `Available` promises an answer within the last minute, or little more.
         (_, _, true) => SignedDuration::from_mins(1),
     }

@@ -1,45 +1,50 @@
 //! What the `Cluster` says of itself: one pure function, called when all went well and when it did not.
 
-use super::components::{self, Component, Workloads};
+use super::admission;
+use super::components::{self, Component};
+use super::inside::serving;
 use super::subject::Tenant;
-use super::{ClusterPlan, Input, Pending, adoptable, endpoint};
+use super::{ClusterPlan, Input, Pending, adoptable, endpoint, validate};
 use berth_api::cluster::{
     CertificatesStatus, ClusterStatus, ComponentStatus, NamespaceRef, PublishedEndpoint, PublishedKubeconfig,
 };
 use berth_api::common::SecretRef;
 use berth_api::conditions::{self, ConditionType, Reason, Verdict};
-use berth_api::{EtcdCluster, labels, names};
+use berth_api::{Cluster, EtcdCluster, labels, names};
+use berth_plan::asked::ApiVersion;
+use berth_plan::etcd_home::Home;
 use berth_plan::failure::Failure;
-use berth_plan::model::LASTING;
-use berth_plan::model::{Plan, Stage, StageId};
-use berth_plan::observed::{ApiProbe, ApiVersion, InsideTenant, Published, uid};
+use berth_plan::model::{LASTING, Plan, Stage, StageId};
+use berth_plan::object_meta::{label, uid};
+use berth_plan::observed::{ApiProbe, InsideTenant, Published};
 use berth_plan::verdicts;
 use berth_plan::workload;
 use berth_plan_backup::schedule;
-use berth_render::{Binary, Kind, ObjectKey};
+use berth_render::{Binary, Kind};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube_core::ResourceExt;
+use serde_json::Value;
 
 /// The new status.
 pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>) -> ClusterStatus {
     let Input { object: cluster, observed, now, .. } = input;
-    let old = cluster.status.clone().unwrap_or_default();
-    let (name, namespace) =
-        (cluster.metadata.name.clone().unwrap_or_default(), cluster.metadata.namespace.clone().unwrap_or_default());
-    let cp_namespace = names::control_plane_namespace(&namespace, &name);
+    let t = Tenant::new(input);
+    let old = t.status();
     let generation = cluster.metadata.generation.unwrap_or_default();
-    let verdicts = verdicts(input, planned, failure, &cp_namespace);
-    let version = version(input, &old, &cp_namespace);
+    let failure = failure.map(|failure| admission::explain(&t, failure));
+    let verdicts = verdicts(&t, planned, failure.as_ref());
+    let (version, emulated_version) = versions(&t, &old);
     let mut status = ClusterStatus {
         observed_generation: Some(generation),
-        version: version.version,
-        emulated_version: version.emulates,
-        control_plane_namespace: namespace_ref(input, &old, &cp_namespace),
+        version,
+        emulated_version,
+        control_plane_namespace: namespace_ref(&t, &old),
         adopt: adoptable(cluster, observed, &planned.plan),
         ..old.clone()
     };
     // What was not looked at is as it was.
     if !observed.denied {
-        status.components = component_statuses(input, &cp_namespace);
+        status.components = component_statuses(&t);
     }
     if let Some(at) = planned.certificates.next_expiry {
         status.certificates = Some(CertificatesStatus { next_expiry: Some(Time(at)) });
@@ -52,7 +57,7 @@ pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>
     }
     match &observed.published {
         Published::Ours { .. } => {
-            let secret_ref = SecretRef { name: names::kubeconfig(&name) };
+            let secret_ref = SecretRef { name: names::kubeconfig(t.name) };
             status.kubeconfigs = vec![PublishedKubeconfig { name: "admin".into(), secret_ref }];
         }
         Published::Absent | Published::Foreign(_) => status.kubeconfigs.clear(),
@@ -65,53 +70,40 @@ pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>
     if planned.plan.stage(StageId::ControlPlane(Binary::ApiServer)).is_some() {
         status.rollout.clone_from(&planned.rollout);
         status.turn.clone_from(&planned.turn);
+        status.former_service_account_issuers.clone_from(&planned.former_issuers);
     } else {
         status.turn = super::turn::halted(status.turn, now);
     }
+    if planned.plan.stage(StageId::Endpoint).is_some() {
+        status.refused_node_port = endpoint::node_port_status(&t);
+    }
     status.requests = berth_plan::fleet::requests::after(&old, status.turn.as_ref(), now);
-    if let Some(history) = super::revision::history(observed, &cp_namespace).filter(|_| !observed.denied) {
+    if let Some(history) = super::revision::history(observed, &t.cp_namespace).filter(|_| !observed.denied) {
         status.history = history;
     }
     if let Some(addons) = &planned.addons {
         status.addons.clone_from(addons);
     }
-    status.phase = Some(phase(input, planned, &verdicts, &old).to_owned());
+    status.phase = Some(phase(cluster, planned, &verdicts, &old).to_owned());
     status.conditions = verdicts::publish(&old.conditions, verdicts, generation, now, cluster.spec.paused);
     status
 }
 
-fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, cp_namespace: &str) -> Vec<Verdict> {
+fn verdicts(t: &Tenant<'_>, planned: &ClusterPlan, failure: Option<&Failure>) -> Vec<Verdict> {
     use ConditionType as T;
-    let t = Tenant::new(input);
-    let plan = &planned.plan;
-    let cluster = input.object;
+    let (cluster, plan) = (t.cluster, &planned.plan);
     let deleting = cluster.metadata.deletion_timestamp.is_some();
-    let unseen = unseen(input, failure, cp_namespace);
+    let unseen = unseen(t, failure);
     let unknown = |type_| unseen.as_ref().map(|(reason, m)| Verdict::new(type_, None, *reason, m.clone()));
-    let etcd = unknown(T::EtcdAvailable).unwrap_or_else(|| etcd_verdict(input, cp_namespace));
-    let control_plane =
-        unknown(T::ControlPlaneAvailable).unwrap_or_else(|| control_plane_verdict(input, plan, cp_namespace));
-    let available = match (&input.observed.api, etcd.status) {
-        (ApiProbe::Answered { .. }, Some(true)) => {
-            Verdict::new(T::Available, Some(true), Reason::AsExpected, "the API answers and etcd has quorum")
-        }
-        (ApiProbe::Answered { .. }, _) => Verdict::new(T::Available, Some(false), etcd.reason, etcd.message.clone()),
-        (ApiProbe::Failed(why), _) => {
-            let message = format!("the API does not answer at {}", endpoint::no_answer(&t, why));
-            Verdict::new(T::Available, Some(false), Reason::APINotReachable, message)
-        }
-        (ApiProbe::Refused(why), _) => Verdict::new(T::Available, None, Reason::InvalidSpec, why.clone()),
-        (ApiProbe::Unable(why), _) => Verdict::new(
-            T::Available,
-            None,
-            Reason::CertificateAuthorityLost,
-            format!("the operator cannot ask the API: {why}"),
-        ),
-        (ApiProbe::NotAsked, _) if deleting => {
+    let etcd = unknown(T::EtcdAvailable).unwrap_or_else(|| etcd_verdict(t));
+    let control_plane = unknown(T::ControlPlaneAvailable).unwrap_or_else(|| control_plane_verdict(t, plan));
+    let available = api_verdict(t, &etcd).unwrap_or_else(|| {
+        if deleting {
             Verdict::new(T::Available, Some(false), Reason::Deleting, "being deleted")
+        } else {
+            unknown(T::Available).unwrap_or_else(|| not_asked(t, plan))
         }
-        (ApiProbe::NotAsked, _) => unknown(T::Available).unwrap_or_else(|| not_asked(input, plan, cp_namespace)),
-    };
+    });
     let problem = failure.map(|f| (f.reason, f.message.clone())).or_else(|| plan.first_problem());
     let mut ready =
         verdicts::ready(&available, problem.as_ref(), planned.unread.as_ref(), cluster.spec.paused, deleting);
@@ -121,42 +113,69 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
     if let (Some(hold), Some(true)) = (&planned.hold, ready.status) {
         (ready.reason, ready.message) = (hold.reason, hold.message.clone());
     }
+    let pods_reach = unknown(T::PodsReachAPI).unwrap_or_else(|| endpoint::pods_reach(t));
+    let told = planned.addons.as_deref().unwrap_or(cluster.status.as_ref().map_or(&[], |s| &s.addons));
+    let addons =
+        serving::verdict(t, told).map(|addons| unknown(T::AddonsReady).unwrap_or(addons)).filter(|_| !deleting);
+    let missed = endpoint::missed_by_pods(t, &pods_reach).or_else(|| serving::down(t, told).filter(|_| !deleting));
+    let missed = missed.filter(|_| ready.status == Some(true));
+    let over = |own: Verdict, status| match &missed {
+        Some(missed) => endpoint::over(own, status, missed),
+        None => own,
+    };
+    let ready = over(ready, false);
     let moving = plan.stages.iter().find(|s| s.state.goes_on()).and_then(Stage::sentence);
     let progressing = verdicts::progressing(moving, cluster.spec.paused, deleting);
-    let vpc = cluster.spec.vpc.is_some().then(|| unknown(T::VPCReady).unwrap_or_else(|| super::vpc::verdict(&t)));
+    let vpc = cluster.spec.vpc.is_some().then(|| unknown(T::VPCReady).unwrap_or_else(|| super::vpc::verdict(t)));
     let status = cluster.status.as_ref();
     let was_up = status.is_some_and(|s| s.version.is_some()) && !deleting;
     let old = status.map_or(&[][..], |s| &s.conditions);
-    let degraded = degraded(planned, failure, &etcd);
+    let degraded = over(degraded(t, planned, failure, &etcd), true);
     // Where pods end for a restore, etcd says more than that none is ready.
-    let degraded =
-        [&etcd, &available].into_iter().fold(degraded, |d, of| verdicts::beside(of, d, was_up, old, input.now));
+    let degraded = [&etcd, &available].into_iter().fold(degraded, |d, of| verdicts::beside(of, d, was_up, old, t.now));
     let all = [
         ready,
         available,
         progressing,
-        input.observed.meta.add_to(degraded, input.settings.leaf_lifetime),
+        t.observed.meta.add_to(degraded, t.settings.leaf_lifetime),
         verdicts::pki(plan, "CAs, keys and certificates are in order"),
         etcd,
         control_plane,
+        pods_reach,
     ];
-    let (namespace, name) = (&cluster.metadata.namespace, &cluster.metadata.name);
-    let (namespace, name) = (namespace.as_deref().unwrap_or_default(), name.as_deref().unwrap_or_default());
-    let home = names::control_plane_namespace(namespace, name);
-    let etcd = input.observed.get(&ObjectKey::namespaced(Kind::EtcdCluster, home, names::ETCD));
-    let data = etcd.and_then(schedule::ready::Data::of);
-    let backup = schedule::ready::of_cluster(input.observed, (namespace, name), data.as_ref(), input.now);
+    let home = Home { namespace: t.namespace, field: "clusterRef", name: t.name };
+    let backup = schedule::ready::verdict(t.observed, home, t.get(Kind::EtcdCluster, names::ETCD), t.now);
     let backup = backup.filter(|_| !deleting);
-    let upgrade = super::preflight::verdict(&t);
-    let update = super::update::verdict(&t);
-    all.into_iter().chain(vpc).chain(backup).chain(upgrade).chain(update).collect()
+    let upgrade = super::preflight::verdict(t);
+    let update = super::update::verdict(t);
+    all.into_iter().chain(addons).chain(vpc).chain(backup).chain(upgrade).chain(update).collect()
+}
+
+/// What the API's answer says. None: it was not asked.
+fn api_verdict(t: &Tenant<'_>, etcd: &Verdict) -> Option<Verdict> {
+    let (status, reason, message) = match &t.observed.api {
+        ApiProbe::Answered { .. } if etcd.status == Some(true) => {
+            (Some(true), Reason::AsExpected, "the API answers and etcd has quorum".to_owned())
+        }
+        ApiProbe::Answered { .. } => (Some(false), etcd.reason, etcd.message.clone()),
+        ApiProbe::Failed(why) => {
+            let message = format!("the API does not answer at {}", endpoint::no_answer(t, why));
+            (Some(false), Reason::APINotReachable, message)
+        }
+        ApiProbe::Refused(why) => (None, Reason::InvalidSpec, why.to_string()),
+        ApiProbe::Unable(why) => {
+            (None, Reason::CertificateAuthorityLost, format!("the operator cannot ask the API: {why}"))
+        }
+        ApiProbe::NotAsked => return None,
+    };
+    Some(Verdict::new(ConditionType::Available, status, reason, message))
 }
 
 /// Who reads it learns until when there is a way back, and which.
 fn pending_message(pending: &Pending) -> String {
     let Pending { version, from, until } = pending;
     format!(
-        "{version} runs and emulates {} until {}; then it serves {} and there is no way back. To go back before, set spec.version to {from}. spec.upgrade.finalizeAfter sets how long it waits",
+        "{version} runs and emulates {} until {} (spec.upgrade.finalizeAfter); then it serves {} for good. To roll back before, set spec.version to {from}",
         from.minor(),
         until.strftime("%Y-%m-%dT%H:%M:%SZ"),
         version.minor(),
@@ -164,15 +183,15 @@ fn pending_message(pending: &Pending) -> String {
 }
 
 /// What keeps the operator from looking into the control-plane namespace, if anything does. What is not seen is neither up nor down.
-fn unseen(input: Input<'_>, failure: Option<&Failure>, cp_namespace: &str) -> Option<(Reason, String)> {
+fn unseen(t: &Tenant<'_>, failure: Option<&Failure>) -> Option<(Reason, String)> {
     let told = failure.filter(|f| f.reason == Reason::PermissionDenied).map(|f| f.message.clone());
-    let why = || told.unwrap_or_else(|| format!("the operator has no rights in namespace {cp_namespace}"));
-    input.observed.denied.then(|| (Reason::PermissionDenied, why()))
+    let why = || told.unwrap_or_else(|| format!("the operator has no rights in namespace {}", t.cp_namespace));
+    t.observed.denied.then(|| (Reason::PermissionDenied, why()))
 }
 
 /// Why nobody asked the API, which is not served where clients look for it.
-fn not_asked(input: Input<'_>, plan: &Plan, cp_namespace: &str) -> Verdict {
-    let mut pods = workload::pods_of(input.observed, cp_namespace, labels::COMPONENT, names::APISERVER);
+fn not_asked(t: &Tenant<'_>, plan: &Plan) -> Verdict {
+    let mut pods = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, names::APISERVER);
     let (reason, message) = if pods.any(|(_, pod)| workload::pod_ready(pod)) {
         let address = plan.stage(StageId::Endpoint).and_then(Stage::sentence);
         address.unwrap_or_else(|| (Reason::Waiting, "the API has no address yet".to_owned()))
@@ -183,7 +202,7 @@ fn not_asked(input: Input<'_>, plan: &Plan, cp_namespace: &str) -> Verdict {
 }
 
 /// Things that do not get better by waiting.
-fn degraded(planned: &ClusterPlan, failure: Option<&Failure>, etcd: &Verdict) -> Verdict {
+fn degraded(t: &Tenant<'_>, planned: &ClusterPlan, failure: Option<&Failure>, etcd: &Verdict) -> Verdict {
     use ConditionType as T;
     if let Some(f) = failure {
         return Verdict::new(T::Degraded, Some(true), f.reason, f.message.clone());
@@ -191,21 +210,32 @@ fn degraded(planned: &ClusterPlan, failure: Option<&Failure>, etcd: &Verdict) ->
     if let Some((reason, message)) = planned.plan.blocked().and_then(|(stage, ..)| stage.sentence()) {
         return Verdict::new(T::Degraded, Some(true), reason, message);
     }
-    if let Some((reason, message)) = planned.plan.lasting().and_then(Stage::sentence) {
+    // It may be why others wait, and only the tenant's admins can do something about it; but pods fail by themselves.
+    let by = |reasons: &[Reason]| planned.plan.stages.iter().find(|stage| stage.is_for(reasons));
+    let first = by(&admission::OF_PODS).or_else(|| by(&[Reason::WebhookInTheWay])).or_else(|| planned.plan.lasting());
+    if let Some((reason, message)) = first.and_then(Stage::sentence) {
         return Verdict::new(T::Degraded, Some(true), reason, message);
     }
     if etcd.status == Some(false) && LASTING.contains(&etcd.reason) {
         return Verdict { type_: T::Degraded, status: Some(true), ..etcd.clone() };
     }
+    if let Some(why) = planned.pull_secrets.as_ref().filter(|_| planned.says_nothing_else()) {
+        return Verdict::new(T::Degraded, Some(true), Reason::PullSecretUnavailable, why.clone());
+    }
+    if let Some(why) = planned.audit_webhook.as_ref().filter(|_| planned.says_nothing_else()) {
+        return Verdict::new(T::Degraded, Some(true), Reason::AuditWebhookUnavailable, why.clone());
+    }
     let foreign = planned.plan.notes().map(|note| (Reason::ForeignFields, note));
     let note = foreign.or_else(|| Some((Reason::NodesNotReachable, planned.unreachable_nodes.clone()?)));
+    let note = note.or_else(|| Some((Reason::WebhookInTheWay, admission::note(t, &planned.plan)?)));
+    let note = note.or_else(|| Some((Reason::RoomForOneNode, validate::room_for_one_node(&t.cluster.spec)?)));
     verdicts::degraded(&planned.certificates.warnings, planned.unread.as_ref(), note)
 }
 
-fn etcd_verdict(input: Input<'_>, cp_namespace: &str) -> Verdict {
+fn etcd_verdict(t: &Tenant<'_>) -> Verdict {
     use ConditionType as T;
-    let key = ObjectKey::namespaced(Kind::EtcdCluster, cp_namespace, names::ETCD);
-    let live = input.observed.get(&key).and_then(|e| serde_json::from_value::<EtcdCluster>(e.clone()).ok());
+    let live = t.get(Kind::EtcdCluster, names::ETCD);
+    let live = live.and_then(|live| serde_json::from_value::<EtcdCluster>(live.clone()).ok());
     let status = live.and_then(|e| e.status).unwrap_or_default();
     match conditions::find(&status.conditions, T::Available) {
         None => Verdict::new(T::EtcdAvailable, None, Reason::NotYetObserved, "EtcdCluster etcd has no status yet"),
@@ -221,13 +251,15 @@ fn etcd_verdict(input: Input<'_>, cp_namespace: &str) -> Verdict {
     }
 }
 
-fn control_plane_verdict(input: Input<'_>, plan: &Plan, cp_namespace: &str) -> Verdict {
+fn control_plane_verdict(t: &Tenant<'_>, plan: &Plan) -> Verdict {
     use ConditionType as T;
-    let serves = |component: &Component| {
-        Workloads::of(input.object, input.observed, cp_namespace, component.binary).rollout().is_some_and(|r| r.serving)
-    };
+    let serves = |component: &Component| t.workloads(component.binary).rollout().is_some_and(|r| r.serving);
     let down = components::ALL.into_iter().find(|component| !serves(component));
+    let idle = components::ALL.iter().find_map(|component| super::leads::not_leading(t, component.binary));
     match down {
+        None if let Some(message) = idle => {
+            Verdict::new(T::ControlPlaneAvailable, Some(false), Reason::NotLeading, message)
+        }
         None => Verdict::new(
             T::ControlPlaneAvailable,
             Some(true),
@@ -244,63 +276,55 @@ fn control_plane_verdict(input: Input<'_>, plan: &Plan, cp_namespace: &str) -> V
     }
 }
 
-/// The version that answered: asked for after a change, and kept while nothing changes.
-fn version(input: Input<'_>, old: &ClusterStatus, cp_namespace: &str) -> Told {
-    if let ApiProbe::Answered { version: Some(ApiVersion { version, emulates }), .. } = &input.observed.api {
-        let rollout = Workloads::of(input.object, input.observed, cp_namespace, Binary::ApiServer).rollout();
-        // While pods of two versions answer, the older one counts.
-        let settled = rollout.is_some_and(|rollout| rollout.settled);
-        if settled || old.version.is_none() {
-            return Told { version: Some(version.clone()), emulates: emulates.map(|minor| minor.to_string()) };
+/// The version that answered, and the one that it emulates: asked for after a change, and kept while nothing changes.
+fn versions(t: &Tenant<'_>, old: &ClusterStatus) -> (Option<String>, Option<String>) {
+    // While pods of two versions answer, the older one counts.
+    let settled = || t.workloads(Binary::ApiServer).rollout().is_some_and(|rollout| rollout.settled);
+    match &t.observed.api {
+        ApiProbe::Answered { version: Some(ApiVersion { version, emulates }), .. }
+            if old.version.is_none() || settled() =>
+        {
+            (Some(version.clone()), emulates.map(|minor| minor.to_string()))
         }
+        _ => (old.version.clone(), old.emulated_version.clone()),
     }
-    Told { version: old.version.clone(), emulates: old.emulated_version.clone() }
-}
-
-/// What the API told of its version.
-struct Told {
-    version: Option<String>,
-    emulates: Option<String>,
 }
 
 /// Recorded as soon as it is ours, so that its loss is noticed. What was recorded is never forgotten, unless an
 /// adoption puts another in its place.
-fn namespace_ref(input: Input<'_>, old: &ClusterStatus, cp_namespace: &str) -> Option<NamespaceRef> {
-    let Some(live) = input.observed.get(&ObjectKey::cluster(Kind::Namespace, cp_namespace)) else {
-        return old.control_plane_namespace.clone();
-    };
-    let ours = berth_plan::observed::label(live, labels::CLUSTER_UID) == input.object.metadata.uid.as_deref();
-    let adopting = input.object.metadata.annotations.as_ref().is_some_and(|a| a.contains_key(labels::ADOPT));
-    let same = old.control_plane_namespace.as_ref().is_none_or(|r| r.uid == uid(live));
-    if ours && (same || adopting) {
-        return Some(NamespaceRef { name: cp_namespace.to_owned(), uid: uid(live).to_owned() });
-    }
-    old.control_plane_namespace.clone()
+fn namespace_ref(t: &Tenant<'_>, old: &ClusterStatus) -> Option<NamespaceRef> {
+    let is_ours = |live: &&Value| label(live, labels::CLUSTER_UID) == t.cluster.metadata.uid.as_deref();
+    let adopting = t.cluster.annotations().contains_key(labels::ADOPT);
+    let same = |live: &Value| old.control_plane_namespace.as_ref().is_none_or(|r| r.uid == uid(live));
+    let live = t.live_namespace().filter(is_ours).filter(|live| adopting || same(live));
+    live.map(|live| NamespaceRef { name: t.cp_namespace.clone(), uid: uid(live).to_owned() })
+        .or_else(|| old.control_plane_namespace.clone())
 }
 
-fn component_statuses(input: Input<'_>, cp_namespace: &str) -> Vec<ComponentStatus> {
+fn component_statuses(t: &Tenant<'_>) -> Vec<ComponentStatus> {
     components::ALL
         .iter()
         .filter_map(|component| {
             let name = component.name();
-            let workloads = Workloads::of(input.object, input.observed, cp_namespace, component.binary);
+            let workloads = t.workloads(component.binary);
             let rollout = workloads.rollout()?;
-            let version =
-                workloads.version().filter(|_| rollout.settled).map(|v| v.to_string()).or_else(|| {
-                    input.object.status.as_ref()?.components.iter().find(|c| c.name == name)?.version.clone()
-                });
+            let version = workloads
+                .version()
+                .filter(|_| rollout.settled)
+                .map(|v| v.to_string())
+                .or_else(|| t.cluster.status.as_ref()?.components.iter().find(|c| c.name == name)?.version.clone());
             Some(ComponentStatus { name: name.into(), version, ready: rollout.ready, desired: rollout.desired })
         })
         .collect()
 }
 
-fn phase(input: Input<'_>, planned: &ClusterPlan, verdicts: &[Verdict], old: &ClusterStatus) -> &'static str {
+fn phase(cluster: &Cluster, planned: &ClusterPlan, verdicts: &[Verdict], old: &ClusterStatus) -> &'static str {
     let status_of = |t: ConditionType| verdicts.iter().find(|v| v.type_ == t).and_then(|v| v.status);
     let is = |t: ConditionType| status_of(t) == Some(true);
     let was_up = old.version.is_some();
-    if input.object.metadata.deletion_timestamp.is_some() {
+    if cluster.metadata.deletion_timestamp.is_some() {
         "Deleting"
-    } else if input.object.spec.paused {
+    } else if cluster.spec.paused {
         "Paused"
     } else if planned.plan.blocked().is_some() && !is(ConditionType::Available) {
         "Blocked"

@@ -7,12 +7,12 @@ use super::planned::Input;
 use super::record::Pin;
 use super::release::Release;
 use berth_api::cluster::{Cluster, ClusterStatus};
-use berth_api::etcd_bootstrap::Operation;
 use berth_api::{EtcdCluster, names};
+use berth_plan::RunLevel;
 use berth_plan::observed::Observed;
 use berth_plan::settings::Settings;
 use berth_render::values::Meta;
-use berth_render::{Binary, Catalog, Kind, ObjectKey, TemplateSet};
+use berth_render::{Binary, Catalog, Distribution, KUBERNETES, Kind, ObjectKey, TemplateSet};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -23,6 +23,8 @@ pub(crate) struct Tenant<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) observed: &'a Observed,
     pub(crate) settings: &'a Settings,
+    /// The programs that it consists of.
+    pub(crate) distribution: &'static Distribution,
     pub(crate) now: Timestamp,
     pub(crate) name: &'a str,
     pub(crate) namespace: &'a str,
@@ -37,6 +39,8 @@ pub(crate) struct Tenant<'a> {
     pub(crate) endpoint: Endpoint,
     /// The `EtcdCluster`, if it is there and Berth's.
     pub(crate) etcd: Option<EtcdCluster>,
+    /// What of it is to run.
+    pub(crate) run_level: RunLevel,
 }
 
 impl<'a> Tenant<'a> {
@@ -50,11 +54,14 @@ impl<'a> Tenant<'a> {
         let handed_out = server_handed_out(observed, &cp_namespace);
         let endpoint = Endpoint::seen(cluster, service.filter(|s| is_ours(s)), handed_out, &observed.meta);
         let etcd = observed.get(&ObjectKey::namespaced(Kind::EtcdCluster, &*cp_namespace, names::ETCD));
-        let etcd = etcd.filter(|e| is_ours(e)).and_then(|e| serde_json::from_value(e.clone()).ok());
+        let etcd = etcd.filter(|e| is_ours(e)).and_then(|e| serde_json::from_value::<EtcdCluster>(e.clone()).ok());
+        let operation = etcd.as_ref().and_then(|etcd| etcd.status.as_ref()?.operation.as_ref());
+        let run_level = RunLevel::during(operation);
         Self {
             cluster,
             observed,
             settings,
+            distribution: &KUBERNETES,
             now,
             name,
             namespace,
@@ -64,6 +71,7 @@ impl<'a> Tenant<'a> {
             refused: false,
             endpoint,
             etcd,
+            run_level,
         }
     }
 
@@ -81,18 +89,17 @@ impl<'a> Tenant<'a> {
 
     /// What runs a component's pods.
     pub(super) fn workloads(&self, binary: Binary) -> Workloads<'a> {
-        Workloads::of(self.cluster, self.observed, &self.cp_namespace, binary)
+        Workloads::seen(self.cluster, self.observed, &self.cp_namespace, binary)
     }
 
-    /// The restore of its etcd that clients have to be stopped for.
-    pub(super) fn restore(&self) -> Option<&Operation> {
-        let operation = self.etcd.as_ref()?.status.as_ref()?.operation.as_ref();
-        operation.filter(|operation| operation.stops_clients())
+    /// Whether Berth acts on it: `spec.paused` is false.
+    pub(super) fn acts(&self) -> bool {
+        !self.cluster.spec.paused
     }
 
-    /// Nothing of a release can go on: `spec.paused`, or its clients of etcd are stopped.
+    /// Nothing of a release can go on: Berth does not act, or no component runs.
     pub(super) fn stands_still(&self) -> bool {
-        self.cluster.spec.paused || self.restore().is_some()
+        !self.acts() || !self.run_level.runs_clients()
     }
 
     /// Nothing of it is made yet.

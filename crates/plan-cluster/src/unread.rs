@@ -4,61 +4,93 @@ use super::components;
 use super::subject::Tenant;
 use super::vpc;
 use berth_plan::unread::{self, Row, row};
-use berth_render::{Binary, Catalog};
+use berth_render::Catalog;
 use std::sync::LazyLock;
 
-const SERVICE: &str = "common/apiserver";
+/// Fields that become values of the Service's templates.
+const OF_SERVICE: [(&str, &str); 6] = [
+    ("endpoint.type", "service_type"),
+    ("endpoint.port", "port"),
+    ("endpoint.nodePort", "node_port"),
+    ("endpoint.service.annotations", "annotations"),
+    ("endpoint.service.loadBalancerClass", "load_balancer_class"),
+    ("endpoint.service.loadBalancerSourceRanges", "load_balancer_source_ranges"),
+];
+
+/// Fields that are not of one component, in the order of the message. Which values they become is said above, and by the rows of components.
+const SHARED: [&str; 39] = [
+    "network.serviceCIDRs",
+    "network.podCIDRs",
+    "network.dnsDomain",
+    "endpoint.type",
+    "endpoint.port",
+    "endpoint.nodePort",
+    "endpoint.service.annotations",
+    "endpoint.service.loadBalancerClass",
+    "endpoint.service.loadBalancerSourceRanges",
+    "apiServer.authentication.jwt",
+    "apiServer.admission.configuration",
+    "apiServer.trustedCA",
+    "apiServer.serviceAccountIssuers",
+    "apiServer.audit.policy",
+    "apiServer.audit.webhook",
+    "proxy.http",
+    "proxy.https",
+    "proxy.noProxy",
+    "vpc.attachment",
+    "vpc.addresses",
+    "vpc.virtualIP",
+    "vpc.routes",
+    // Added to rendered pods.
+    "vpc.podAnnotations",
+    "vpc.podLabels",
+    // In certificates and kubeconfigs.
+    "vpc.host",
+    "endpoint.host",
+    "endpoint.certSANs",
+    // Inside the tenant, and in a flag that every template has.
+    "endpoint.advertiseAddress",
+    // In what apiServer.serviceAccountIssuers becomes.
+    "apiServer.formerServiceAccountIssuers",
+    // In NetworkPolicies.
+    "network.nodeCIDRs",
+    // In the EtcdCluster.
+    "etcd",
+    // Added to rendered pods.
+    "helpers",
+    "images.pullSecrets",
+    // From templates of their own, which older tenants have too.
+    "addons",
+    // From templates that no tenant is pinned to.
+    "kubelet",
+    "images.layout",
+    // What the planner does, or leaves.
+    "deletion",
+    "upgrade",
+    "paused",
+];
+
+/// The values that a field becomes: (folder, value).
+fn values(field: &str) -> Vec<(&'static str, &'static str)> {
+    let of_service = OF_SERVICE.iter().map(|row| ("common/apiserver", row));
+    let of_components = components::ALL.iter().flat_map(|c| c.reads.iter().map(|row| (c.binary.folder(), row)));
+    let rows = of_service.chain(of_components).filter(|(_, (read, _))| *read == field);
+    rows.map(|(folder, (_, value))| (folder, *value)).collect()
+}
 
 /// Every field of the spec.
 pub(crate) static FIELDS: LazyLock<Vec<Row>> = LazyLock::new(|| {
-    let (api, controllers) = (Binary::ApiServer.folder(), Binary::ControllerManager.folder());
-    let mut all = vec![
-        row("network.serviceCIDRs", &[(api, "service_cidrs"), (controllers, "service_cidrs")]),
-        row("network.podCIDRs", &[(controllers, "pod_cidrs")]),
-        row("network.dnsDomain", &[(api, "service_account_issuers")]),
-        row("endpoint.type", &[(SERVICE, "service_type")]),
-        row("endpoint.port", &[(SERVICE, "port")]),
-        row("endpoint.service.annotations", &[(SERVICE, "annotations")]),
-        row("endpoint.service.loadBalancerClass", &[(SERVICE, "load_balancer_class")]),
-        row("endpoint.service.loadBalancerSourceRanges", &[(SERVICE, "load_balancer_source_ranges")]),
-        row("apiServer.authentication.jwt", &[(api, "jwt")]),
-        row("apiServer.serviceAccountIssuers", &[(api, "service_account_issuers")]),
-        row("vpc.attachment", &[(api, "vpc.interface")]),
-        row("vpc.addresses", &[(api, "vpc.address")]),
-        row("vpc.virtualIP", &[(api, "vpc.sidecar")]),
-        row("vpc.routes", &[(api, "vpc.sidecar")]),
-        // Added to rendered pods.
-        row("vpc.podAnnotations", &[]),
-        row("vpc.podLabels", &[]),
-        // In certificates and kubeconfigs.
-        row("vpc.host", &[]),
-        row("endpoint.host", &[]),
-        row("endpoint.certSANs", &[]),
-        // In NetworkPolicies.
-        row("network.nodeCIDRs", &[]),
-        // In the EtcdCluster.
-        row("etcd", &[]),
-        // Added to rendered pods.
-        row("images.pullSecrets", &[]),
-        // From templates of their own, which older tenants have too.
-        row("addons", &[]),
-        // What the planner does, or leaves.
-        row("deletion", &[]),
-        row("upgrade", &[]),
-        row("paused", &[]),
-    ];
-    let (mut images, mut agents, mut replicas) = (vec![], vec![], vec![]);
+    let of_all = |value| components::ALL.map(|c| (c.binary.folder(), value)).to_vec();
+    let mut all = SHARED.map(|field| row(field, &values(field))).to_vec();
     for component in components::ALL {
-        let (field, folder) = (component.field(), component.binary.folder());
-        images.push((folder, "workload.image"));
-        agents.push((folder, "workload.agent_image"));
-        replicas.push((folder, "derived.replicas"));
-        all.push(row(&format!("{field}.replicas"), &[(folder, "derived.replicas")]));
+        let field = component.field();
+        all.push(row(&format!("{field}.replicas"), &[(component.binary.folder(), "derived.replicas")]));
         // Added to rendered pods.
         all.extend(["resources", "placement", "extraArgs"].map(|name| row(&format!("{field}.{name}"), &[])));
     }
-    all.extend([row("version", &images), row("replicas", &replicas)]);
-    all.push(row("images.registry", &[images, agents].concat()));
+    let (images, agents) = (of_all("workload.image"), of_all("workload.agent_image"));
+    all.extend([row("version", &images), row("replicas", &of_all("derived.replicas"))]);
+    all.extend([row("images.overrides", &images), row("images.registry", &[images, agents].concat())]);
     all
 });
 
@@ -109,7 +141,6 @@ mod tests {
         "journal",
         "meta",
         "name",
-        "node_port",
         "restored",
         "secrets",
         "serial",
@@ -170,13 +201,19 @@ mod tests {
     #[test]
     fn a_field_is_named_once_a_value_of_it_is_not_read() {
         let mut cluster = json!({
-            "version": "1.36.3", "replicas": 3, "images": {"registry": "mirror.example.com"},
+            "version": "1.36.3", "replicas": 3,
+            "images": {"registry": "mirror.example.com", "overrides": {"etcd": "mirror.example.com/etcd"}},
             "vpc": {"attachment": {"name": "vpc-acme"}, "addresses": ["172.20.0.2/24"], "virtualIP": "172.20.0.10",
                 "routes": [{"dst": "10.160.0.0/16", "via": "172.20.0.1"}]},
+            "proxy": {"http": "http://proxy", "https": "http://proxy", "noProxy": ["a.example"]},
             "network": {"serviceCIDRs": ["10.113.0.0/16"], "podCIDRs": [], "dnsDomain": "a.example"},
-            "endpoint": {"type": "LoadBalancer", "port": 443, "service": {
+            "endpoint": {"type": "LoadBalancer", "port": 443, "nodePort": 30443, "service": {
                 "annotations": {"a": "b"}, "loadBalancerClass": "c", "loadBalancerSourceRanges": ["192.0.2.0/24"]}},
-            "apiServer": {"authentication": {"jwt": [{}]}, "serviceAccountIssuers": ["https://a"]},
+            "apiServer": {
+                "authentication": {"jwt": [{}]}, "serviceAccountIssuers": ["https://a"], "trustedCA": "a",
+                "admission": {"configuration": [{"name": "EventRateLimit", "configuration": {}}]},
+                "audit": {"policy": {}, "webhook": {"secretRef": {"name": "a"}}},
+            },
         });
         for component in crate::components::ALL {
             cluster[component.field()]["replicas"] = 2.into();
@@ -184,7 +221,9 @@ mod tests {
         let cluster: ClusterSpec = serde_json::from_value(cluster).unwrap();
         let etcd: EtcdClusterSpec = serde_json::from_value(json!({
             "version": "3.6.16", "replicas": 3, "storage": {"className": "fast", "size": "20Gi"},
-            "quotaBackendBytes": 16_777_216, "keepOldData": "48h", "images": {"registry": "mirror.example.com"},
+            "quotaBackendBytes": 16_777_216, "heartbeatInterval": "300ms", "electionTimeout": "3s", "snapshotCount": 50_000,
+            "keepOldData": "48h",
+            "images": {"registry": "mirror.example.com", "overrides": {"etcd": "mirror.example.com/etcd"}},
         }))
         .unwrap();
         for (kind, rows, sets) in tables() {

@@ -1,7 +1,7 @@
 //! `spec.upgrade.window`: when changes may begin that replace pods.
 
-use berth_api::cluster::{Day, Window};
-use jiff::civil::{Time, Weekday};
+use berth_api::cluster::Window;
+use jiff::civil::Time;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
 
@@ -32,7 +32,8 @@ pub fn at(window: &Window, now: Timestamp) -> Result<At, String> {
     let today = now.to_zoned(zone.clone()).date();
     // One that began yesterday may be open, and there is one in each week.
     let all = (-2..=8).filter_map(|n| today.checked_add(n.days()).ok());
-    let all = all.filter(|date| days.is_empty() || days.iter().any(|day| weekday(*day) == date.weekday()));
+    let all = all
+        .filter(|date| days.is_empty() || days.iter().any(|day| *day as i8 == date.weekday().to_monday_zero_offset()));
     let starts: Vec<Timestamp> =
         all.filter_map(|date| Some(date.to_datetime(begins).to_zoned(zone.clone()).ok()?.timestamp())).collect();
     let open = starts.iter().filter(|start| **start <= now).map(|start| *start + lasts).filter(|end| *end > now).max();
@@ -49,21 +50,10 @@ fn clock(text: &str) -> Option<Time> {
     Time::new(hours.parse().ok()?, minutes.parse().ok()?, 0, 0).ok()
 }
 
-fn weekday(day: Day) -> Weekday {
-    match day {
-        Day::Monday => Weekday::Monday,
-        Day::Tuesday => Weekday::Tuesday,
-        Day::Wednesday => Weekday::Wednesday,
-        Day::Thursday => Weekday::Thursday,
-        Day::Friday => Weekday::Friday,
-        Day::Saturday => Weekday::Saturday,
-        Day::Sunday => Weekday::Sunday,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_api::cluster::Day;
 
     fn window(days: &[Day], start: &str, duration: &str, zone: &str) -> Window {
         Window { days: days.to_vec(), start: start.into(), duration: duration.into(), time_zone: zone.into() }
@@ -116,6 +106,16 @@ mod tests {
         assert_eq!(told(&berlin("02:30"), "2026-10-25T02:30:00Z"), "-2026-10-26T01:30:00Z");
         // Over the change it is as long as ever.
         assert_eq!(told(&berlin("01:00"), "2026-03-29T00:30:00Z"), "+2026-03-29T02:00:00Z");
+    }
+
+    #[test]
+    fn each_day_is_its_own() {
+        use Day::{Friday, Monday, Saturday, Sunday, Thursday, Tuesday, Wednesday};
+        // 2026-01-05 is a Monday.
+        for (date, day) in (5..).zip([Monday, Tuesday, Wednesday, Thursday, Friday, Saturday, Sunday]) {
+            let w = window(&[day], "12:00", "1h", "UTC");
+            assert_eq!(told(&w, "2026-01-05T00:00:00Z"), format!("-2026-01-{date:02}T12:00:00Z"));
+        }
     }
 
     #[test]

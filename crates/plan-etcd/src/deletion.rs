@@ -1,13 +1,13 @@
 //! Taking an etcd down. Needs no member to be healthy, and no spec to be valid.
 
 use crate::planned::EtcdPlan;
-use crate::subject::Input;
+use crate::subject::{self, Input};
 use berth_api::cluster::DataPolicy;
-use berth_api::{labels, names};
+use berth_api::names;
 use berth_plan::etcd_home::name_of;
 use berth_plan::model::{Action, Stage, StageId, State};
-use berth_plan::observed::{deleting, label};
-use berth_plan::{ending, requeue};
+use berth_plan::object_meta::deleting;
+use berth_plan::{ending, requeue, run_level};
 use berth_render::{Kind, ObjectKey};
 use serde_json::Value;
 
@@ -33,10 +33,9 @@ pub(super) fn plan(input: Input<'_>) -> EtcdPlan {
     out
 }
 
-/// What of a kind carries the cluster's name. Only the label counts here: what lost it is not worth a mistake.
+/// Only the label counts here: what lost it is not worth a mistake.
 fn children(input: Input<'_>, kind: Kind) -> impl Iterator<Item = (&ObjectKey, &Value)> {
-    let (name, namespace) = name_of(input.object);
-    input.observed.of_kind(kind, namespace).filter(move |(_, o)| label(o, labels::ETCD_CLUSTER) == Some(name))
+    subject::children(input.object, input.observed, kind)
 }
 
 /// First the processes, so that nothing writes any more. Who tells a pod first sets its grace, and a StatefulSet starts no other
@@ -51,9 +50,7 @@ fn members(input: Input<'_>, stage: &mut Stage) -> Vec<String> {
         left.push(ending::pod(key, pod, input.now));
     }
     for (key, set) in children(input, Kind::StatefulSet) {
-        if set.pointer("/spec/replicas").and_then(Value::as_i64) != Some(0) {
-            stage.actions.push(Action::scale_to_zero(key, set));
-        }
+        run_level::stop(stage, key, set);
     }
     left
 }

@@ -2,16 +2,18 @@
 
 use super::subject::Subject;
 use super::{newer, stranded, way_back};
-use crate::volumes::{claim, has_lost};
+use crate::volumes::{has_lost, mounted};
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::BootstrapState;
 use berth_api::etcd_cluster::MemberState;
 use berth_api::etcd_recovery::Recovery;
 use berth_plan::etcd_home::give_up;
-use berth_plan::observed::{EtcdProbe, MemberProbe, deleting};
-use berth_plan::workload::{SLOW_START, pod_problem, pod_ready, pod_start};
+use berth_plan::object_meta::deleting;
+use berth_plan::observed::{EtcdProbe, MemberProbe, RaisedAlarm};
+use berth_plan::workload::{BY_NAME, SLOW_START, explained, injected_proxy, pod_problem, pod_ready, pod_start};
 use berth_render::Kind;
-use std::collections::BTreeSet;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// What one reconcile saw of the members.
@@ -28,7 +30,7 @@ pub struct Health {
     /// The lowest version that members report.
     pub version: Option<String>,
     /// Raised alarms.
-    pub alarms: Vec<String>,
+    pub alarms: Vec<RaisedAlarm>,
     /// A volume that is empty or another's.
     pub data: Option<(Reason, String)>,
     /// A volume whose claim is being deleted, and what a person can do while its pod runs.
@@ -67,6 +69,22 @@ impl Health {
     pub fn ready(&self) -> usize {
         self.members.iter().filter(|m| m.problem.is_none()).count()
     }
+    /// Why members are not ready. What several have in common is said of the first, with the names of the others.
+    pub(crate) fn troubles(&self) -> String {
+        let mut all: Vec<(String, String, Vec<&str>)> = vec![];
+        for (member, text) in self.members.iter().filter_map(|m| Some((m, m.trouble()?))) {
+            let pattern = text.replace(&member.name, "");
+            match all.iter_mut().find(|(known, ..)| *known == pattern) {
+                Some((.., others)) => others.push(&member.name),
+                None => all.push((pattern, text, vec![])),
+            }
+        }
+        let said = all.into_iter().map(|(_, text, others)| match others.as_slice() {
+            [] => text,
+            others => format!("{text} (the same: {})", others.join(", ")),
+        });
+        said.collect::<Vec<_>>().join("; ")
+    }
     /// Every member is ready.
     pub fn all_ready(&self) -> bool {
         !self.members.is_empty() && self.ready() == self.members.len()
@@ -75,17 +93,26 @@ impl Health {
     pub(crate) fn leader(&self, s: &Subject<'_>) -> Option<String> {
         self.members.iter().find(|m| m.leader && s.pod(&m.name).is_some()).map(|m| m.name.clone())
     }
+    /// The alarms, for people.
+    pub(crate) fn raised(&self) -> String {
+        self.alarms.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    }
     /// A member's data differs from the others': etcd refuses to serve.
     pub fn corrupt(&self) -> bool {
-        self.alarms.iter().any(|a| a.contains("CORRUPT"))
+        self.alarms.iter().any(|a| a.kind == RaisedAlarm::CORRUPT)
     }
+}
+
+/// What is told of a proxy that admission put into a member's pod: members dial each other by names.
+pub(super) fn proxied(pod: &Value) -> Option<String> {
+    injected_proxy(pod, &[BY_NAME.to_owned()], &[])
 }
 
 /// Judges what was observed.
 pub(super) fn judge(s: &Subject<'_>) -> Health {
     let recorded = s.cluster_id();
     let probe = s.observed.etcd.as_ref();
-    let alarms = probe.map(|p| p.alarms.iter().map(ToString::to_string).collect()).unwrap_or_default();
+    let alarms = s.alarms().to_vec();
     let mut out = Health { data: data(s), deleting_volume: deleting_volume(s), alarms, ..Health::default() };
     for name in s.members() {
         let mut member = probe.map_or_else(|| from_pod(s, &name), |probe| from_probe(&name, probe, recorded));
@@ -109,12 +136,16 @@ pub(super) fn judge(s: &Subject<'_>) -> Health {
             }
             member.problem = Some(why);
         }
+        if let Some(proxied) = s.pod(&name).filter(|pod| !pod_ready(pod)).and_then(proxied) {
+            let problem = member.problem.take().map_or(proxied.clone(), |problem| format!("{problem}; {proxied}"));
+            member.problem = Some(problem);
+        }
         if has_lost(s, &name) {
             member.state = MemberState::DataLost;
         }
         out.members.push(member);
     }
-    let answers: Vec<&MemberProbe> = probe.iter().flat_map(|p| p.members.values()).flatten().collect();
+    let answers: Vec<&MemberProbe> = s.answers().collect();
     let ids: BTreeSet<&str> = answers.iter().map(|a| a.cluster_id.as_str()).collect();
     if ids.len() > 1 || recorded.is_some_and(|r| ids.iter().any(|id| *id != r)) {
         out.data = out.data.or_else(|| Some((Reason::ForeignData, mixed_clusters(s, recorded))));
@@ -126,7 +157,7 @@ pub(super) fn judge(s: &Subject<'_>) -> Health {
         let ready = s.members().iter().filter(|m| s.pod(m).is_some_and(pod_ready)).count();
         (ready * 2 > out.members.len()).then_some(true)
     };
-    let whole = probe.and_then(|p| p.list.as_ref()).is_some_and(|l| l.len() == out.members.len());
+    let whole = s.listed().is_some_and(|l| l.len() == out.members.len());
     let leaders: BTreeSet<&str> = answers.iter().map(|a| a.leader.as_str()).collect();
     let agreed = ids.len() == 1 && out.data.is_none();
     out.complete = whole && agreed && leaders.len() == 1 && out.all_ready();
@@ -138,9 +169,11 @@ pub(super) fn judge(s: &Subject<'_>) -> Health {
 /// Why a pod is not there: what refuses it, or where to look.
 fn missing(s: &Subject<'_>, pod: &str) -> String {
     let mut text = format!("pod {pod} does not exist");
+    let set = s.get(Kind::StatefulSet, s.name);
     if let Some(why) = s.observed.refused.get(pod) {
+        let why = explained(why, set.map_or(&Value::Null, |set| &set["spec"]["template"]), s.namespace);
         write!(text, ": the API server refuses it: {why}").ok();
-    } else if s.get(Kind::StatefulSet, s.name).is_some() {
+    } else if set.is_some() {
         write!(text, "; if that lasts, `kubectl -n {} describe statefulset {}` says why", s.namespace, s.name).ok();
     }
     if let Some(class) = &s.etcd.spec.placement.priority_class_name {
@@ -151,18 +184,20 @@ fn missing(s: &Subject<'_>, pod: &str) -> String {
 
 /// What its volume waits for. The scheduler says only that there is none.
 fn unbound(s: &Subject<'_>, member: &str) -> Option<String> {
-    let (name, claim) = claim(s, member)?;
-    let claim = Some(claim).filter(|c| c["status"]["phase"] == "Pending")?;
+    let (key, claim) = mounted(s, member).filter(|(_, claim)| claim["status"]["phase"] == "Pending")?;
     let class = claim["spec"]["storageClassName"].as_str().map(|c| format!("StorageClass {c}"));
     let class = class.unwrap_or_else(|| "the default StorageClass".into());
-    Some(format!("PersistentVolumeClaim {name} waits for a volume: check that {class} exists and can provision one"))
+    Some(format!(
+        "PersistentVolumeClaim {} waits for a volume: check that {class} exists and can provision one",
+        key.name
+    ))
 }
 
 /// A volume that goes with the pod that still uses it.
 fn deleting_volume(s: &Subject<'_>) -> Option<String> {
     s.members().into_iter().find_map(|member| {
         s.pod(&member)?;
-        let (name, claim) = claim(s, &member).filter(|(_, claim)| deleting(claim))?;
+        let (key, claim) = mounted(s, &member).filter(|(_, claim)| deleting(claim))?;
         let keep = claim["spec"]["volumeName"].as_str().filter(|volume| !volume.is_empty()).map(|volume| {
             format!(
                 r#" To keep the volume, before the pod ends: kubectl patch persistentvolume {volume} --type=merge -p '{{"spec":{{"persistentVolumeReclaimPolicy":"Retain"}}}}'."#
@@ -177,7 +212,8 @@ fn deleting_volume(s: &Subject<'_>) -> Option<String> {
             format!("On a new volume {member} does not start before you restore its data")
         };
         Some(format!(
-            "PersistentVolumeClaim {name} is being deleted, which cannot be undone: when pod {member} ends, Kubernetes deletes the volume with the member's data, and until then Berth replaces no pod of this etcd.{} {then}",
+            "PersistentVolumeClaim {} is being deleted, which cannot be undone: when pod {member} ends, Kubernetes deletes the volume with the member's data, and until then Berth replaces no pod of this etcd.{} {then}",
+            key.name,
             keep.unwrap_or_default()
         ))
     })
@@ -185,23 +221,14 @@ fn deleting_volume(s: &Subject<'_>) -> Option<String> {
 
 /// From what the members said.
 fn from_probe(name: &str, probe: &EtcdProbe, recorded: Option<&str>) -> Member {
-    let mut member = Member { name: name.to_owned(), ..Member::default() };
+    let silent = |why: &str| Member { name: name.to_owned(), problem: Some(why.to_owned()), ..Member::default() };
     let said = match probe.members.get(name) {
-        None => {
-            member.problem = Some("it was not probed".into());
-            return member;
-        }
-        Some(Err(why)) => {
-            member.problem = Some(why.clone());
-            return member;
-        }
+        None => return silent("it was not probed"),
+        Some(Err(why)) => return silent(why),
         Some(Ok(said)) => said,
     };
-    member.state = MemberState::Answers;
-    member.id = Some(said.member_id.clone());
-    member.leader = said.leader == said.member_id;
     let listed = probe.list.as_ref().map(|l| l.iter().find(|listed| listed.id == said.member_id));
-    member.problem = match listed {
+    let problem = match listed {
         _ if recorded.is_some_and(|r| r != said.cluster_id) => Some(format!("it is of cluster {}", said.cluster_id)),
         _ if said.leader == "0" => Some("it has no leader".into()),
         None => Some("too few members answer for a quorum".into()),
@@ -209,8 +236,14 @@ fn from_probe(name: &str, probe: &EtcdProbe, recorded: Option<&str>) -> Member {
         Some(Some(listed)) if listed.learner => Some("it is a learner".into()),
         Some(Some(_)) => None,
     };
-    member.joined = member.problem.is_none();
-    member
+    Member {
+        name: name.to_owned(),
+        id: Some(said.member_id.clone()),
+        leader: said.leader == said.member_id,
+        state: MemberState::Answers,
+        joined: problem.is_none(),
+        problem,
+    }
 }
 
 /// From what kubelet says.
@@ -236,7 +269,7 @@ fn is_one_of_few(s: &Subject<'_>) -> bool {
 /// What a member does whose data is not this etcd's: an old volume of its own could count votes that it has given already.
 fn anew(s: &Subject<'_>, member: &str) -> String {
     format!(
-        "Have {member} begin anew on an empty volume: it copies the data from the others, and what is on its volume is kept: {}",
+        "Start {member} on an empty volume: it copies the data from the others, and its old volume is kept: {}",
         give_up(s.namespace, &[member])
     )
 }
@@ -269,31 +302,33 @@ fn data(s: &Subject<'_>) -> Option<(Reason, String)> {
         anew(s, &member)
     } else if s.can_join() {
         format!(
-            "Give each member its own volume back, which may be at another one, and delete pod {member}. Keep all volumes"
+            "Attach each member's own volume, which another member may have, and delete pod {member}. Keep all volumes"
         )
     } else {
         format!(
-            "Restore volume {volume} from a backup and delete pod {member}. Keep the other members' volumes: this etcd was made by an earlier version of Berth, whose agent lets no empty member join"
+            "Restore volume {volume} from a backup and delete pod {member}. Keep the other members' volumes: this etcd is of an earlier Berth, whose agent lets no empty member join"
         )
     };
-    Some((reason, format!("{said}. Member {member} does not start, and nothing is overwritten. {way_out}")))
+    Some((reason, format!("{said}. The member does not start, and nothing is overwritten. {way_out}")))
 }
 
 fn mixed_clusters(s: &Subject<'_>, recorded: Option<&str>) -> String {
-    let said = |name: &String| match s.observed.etcd.as_ref()?.members.get(name)? {
-        Ok(m) if recorded != Some(&m.cluster_id) => Some(format!("{name} is of cluster {}", m.cluster_id)),
-        _ => None,
-    };
-    let (odd, found): (Vec<String>, Vec<String>) =
-        s.members().into_iter().filter_map(|m| said(&m).map(|said| (m, said))).unzip();
-    let way_out = match odd.as_slice() {
+    let mut odd: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for member in s.members() {
+        if let Some(said) = s.said(&member).filter(|said| recorded != Some(&said.cluster_id)) {
+            odd.entry(&said.cluster_id).or_default().push(member);
+        }
+    }
+    let way_out = match odd.values().flatten().collect::<Vec<_>>().as_slice() {
         [one] if recorded.is_some() && s.members().len() > 2 && s.can_join() => anew(s, one),
         _ => "Restore the right volumes from a backup".to_owned(),
     };
+    let found: Vec<_> =
+        odd.iter().map(|(cluster, names)| format!("{} of cluster {cluster}", names.join(", "))).collect();
     let known = recorded.map(|r| format!(", and this is cluster {r}")).unwrap_or_default();
     format!(
         "the members belong to different etcd clusters: {}{known}. Nothing is overwritten. {way_out}",
-        found.join(", ")
+        found.join("; ")
     )
 }
 

@@ -15,6 +15,7 @@ mod procedures;
 mod record;
 mod requeue;
 mod roll;
+pub mod room;
 mod services;
 pub mod status;
 mod steps;
@@ -30,13 +31,16 @@ pub(crate) mod tests;
 
 use crate::procedures::growth::GrowthStep;
 use crate::procedures::{parity, recovery};
+use berth_api::conditions::Reason;
 use berth_api::etcd_cluster::{EtcdCluster, EtcdClusterStatus};
 use berth_api::{labels, names};
 use berth_plan::model::Action;
+use berth_plan::object_meta::{deleting, label};
 use berth_plan::objects::owner_references::clear_owner_references;
-use berth_plan::observed::{self, label};
+use berth_plan::workload::missing_pull_secrets;
 use berth_plan::{Failure, Outcome, Planner};
 use berth_render::Kind;
+use kube_core::ResourceExt as _;
 use serde_json::Value;
 use steps::Steps;
 use subject::{Subject, is_ours};
@@ -71,11 +75,52 @@ impl Planner for EtcdPlanner {
     type Status = EtcdClusterStatus;
 
     fn plan(input: Input<'_>) -> EtcdPlan {
-        plan(input)
+        if input.is_deleted() {
+            return deletion::plan(input);
+        }
+        let mut out = EtcdPlan::default();
+        let (spec, record) = validate::stage(input);
+        out.plan.stages.push(spec);
+        let Some(record) = record else {
+            out.requeue_after = Some(requeue::SLOW);
+            return out;
+        };
+        let mut s = Subject::new(input, record);
+        newer::take_up(&mut s);
+        out.health = health::judge(&s);
+        let first = Steps::of_the_record(&mut s, &mut out.health);
+        out.hashes = parity::last(&s);
+        out.hashes_failed_at = parity::failed(&s);
+        if s.templates().is_some() {
+            out.plan.stages.push(services::stage(&s));
+        }
+        out.endpoints = services::published(&s);
+        let pki = pki::stage(&s, &mut out);
+        out.plan.stages.push(pki);
+        let steps = first.complete(&s, &mut out);
+        let mut etcd = members::stage(&s, &mut out, &steps);
+        // The last of all: nothing waits for it, also where it is refused.
+        if let (GrowthStep::Grow(action), true) = (steps.growth, etcd.actions.is_empty()) {
+            etcd.actions.push(action);
+        }
+        out.plan.stages.push(etcd);
+        clear_owner_references(&mut out.plan, s.observed, |o| is_ours(o, s.name));
+        if s.etcd.spec.paused {
+            out.plan.stages.iter_mut().for_each(|stage| stage.actions.clear());
+        } else if out.plan.stages.iter().all(|stage| !stage.state.goes_on()) {
+            out.plan.prune = prune(&s);
+        }
+        out.unread = unread::message(&s);
+        tell_pull_secrets(&s, &mut out);
+        out.absent_nodes = stranded::absent(&s);
+        out.requeue_after = Some(requeue::after(&s, &out));
+        out.record = Some(s.record);
+        out
     }
 
     fn outcome(planned: &EtcdPlan) -> Outcome<'_> {
-        Outcome { plan: &planned.plan, requeue_after: planned.requeue_after, due: planned.due() }
+        let due = [planned.certificates.due, planned.upkeep_after].into_iter().flatten().min();
+        Outcome { plan: &planned.plan, requeue_after: planned.requeue_after, due }
     }
 
     fn status(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> EtcdClusterStatus {
@@ -83,48 +128,16 @@ impl Planner for EtcdPlanner {
     }
 }
 
-/// The plan for an `EtcdCluster`.
-pub fn plan(input: Input<'_>) -> EtcdPlan {
-    if input.is_deleted() {
-        return deletion::plan(input);
+/// What is wrong with pull Secrets is said where an image is missing, too. Of a tenant's etcd the `Cluster` says it.
+fn tell_pull_secrets(s: &Subject<'_>, out: &mut EtcdPlan) {
+    if s.etcd.labels().contains_key(labels::CLUSTER_NAME) {
+        return;
     }
-    let mut out = EtcdPlan::default();
-    let (spec, record) = validate::stage(input);
-    out.plan.stages.push(spec);
-    let Some(record) = record else {
-        out.requeue_after = Some(requeue::SLOW);
-        return out;
-    };
-    let mut s = Subject::new(input, record);
-    newer::take_up(&mut s);
-    out.health = health::judge(&s);
-    let first = Steps::of_the_record(&mut s, &mut out.health);
-    out.hashes = parity::last(&s);
-    out.hashes_failed_at = parity::failed(&s);
-    if s.templates().is_some() {
-        out.plan.stages.push(services::stage(&s));
+    let named = s.etcd.spec.images.pull_secrets.iter();
+    out.pull_secrets = missing_pull_secrets(s.observed, s.namespace, named, "spec.images.pullSecrets");
+    if let Some(why) = &out.pull_secrets {
+        out.plan.stages.iter_mut().for_each(|stage| stage.state.add(Reason::ImageUnavailable, why));
     }
-    out.endpoints = services::published(&s);
-    let pki = pki::stage(&s, &mut out);
-    out.plan.stages.push(pki);
-    let steps = first.complete(&s, &mut out);
-    let mut etcd = members::stage(&s, &mut out, &steps);
-    // The last of all: nothing waits for it, also where it is refused.
-    if let (GrowthStep::Grow(action), true) = (steps.growth, etcd.actions.is_empty()) {
-        etcd.actions.push(action);
-    }
-    out.plan.stages.push(etcd);
-    clear_owner_references(&mut out.plan, s.observed, |o| is_ours(o, s.name));
-    if s.etcd.spec.paused {
-        out.plan.stages.iter_mut().for_each(|stage| stage.actions.clear());
-    } else if out.plan.stages.iter().all(|stage| !stage.state.goes_on()) {
-        out.plan.prune = prune(&s);
-    }
-    out.unread = unread::message(&s);
-    out.absent_nodes = stranded::absent(&s);
-    out.requeue_after = Some(requeue::after(&s, &out));
-    out.record = Some(s.record);
-    out
 }
 
 /// Certificates of clients that are no longer named, addresses of members that are gone, and the PodDisruptionBudget of a single one.
@@ -143,9 +156,8 @@ fn prune(s: &Subject<'_>) -> Vec<Action> {
     };
     [Kind::Secret, Kind::Service, Kind::PodDisruptionBudget]
         .into_iter()
-        .flat_map(|kind| s.observed.of_kind(kind, s.namespace))
-        .filter(|(_, o)| label(o, labels::ETCD_CLUSTER) == Some(s.name) && !observed::deleting(o))
-        .filter(|(key, o)| left(key.kind, o))
+        .flat_map(|kind| s.children(kind))
+        .filter(|(key, o)| !deleting(o) && left(key.kind, o))
         .map(|(key, o)| Action::delete(key, o, None))
         .collect()
 }

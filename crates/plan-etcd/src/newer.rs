@@ -14,12 +14,11 @@ use berth_render::Kind;
 
 /// etcd's ID of a member: that with which it answers, or that which its guard found on the volume.
 pub(super) fn id(s: &Subject<'_>, member: &str) -> Option<String> {
-    let said = s.observed.etcd.as_ref().and_then(|probe| probe.members.get(member)?.as_ref().ok());
     let found = || match found_data(s.pod(member)?)? {
         FoundData::Id(id) => Some(id),
         FoundData::Of(_) => None,
     };
-    said.map(|said| said.member_id.clone()).or_else(found)
+    s.said(member).map(|said| said.member_id.clone()).or_else(found)
 }
 
 /// The epoch of this cluster's data that the guard of a member found on its volume, if it is none that the record has.
@@ -30,8 +29,7 @@ fn epoch(s: &Subject<'_>, member: &str) -> Option<i64> {
 
 /// Takes up the epoch of the volumes. Members are learned from etcd's list again, once it answers.
 pub(super) fn take_up(s: &mut Subject<'_>) {
-    let answers = s.observed.etcd.iter().any(|probe| probe.members.values().any(Result::is_ok));
-    if s.etcd.spec.paused || s.templates().is_none() || s.record.operation.is_some() || answers {
+    if !s.acts() || s.record.operation.is_some() || s.answers().next().is_some() {
         return;
     }
     let members = s.members();
@@ -55,7 +53,7 @@ pub(super) fn outdated(s: &Subject<'_>, member: &str) -> Option<String> {
         FoundData::Of(_) => epoch(s, member).filter(|e| *e == bootstrap.epoch).map(|epoch| format!("epoch {epoch}")),
     }?;
     Some(format!(
-        "pod {member} starts again: its volume is of {what}, and the record said otherwise until now, as after a restore of the meta cluster"
+        "pod {member} restarts: the record now agrees with its volume ({what}), as after a restore of the meta cluster"
     ))
 }
 

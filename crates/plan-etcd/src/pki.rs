@@ -4,37 +4,25 @@ use super::services;
 use super::subject::{Subject, is_ours};
 use crate::planned::EtcdPlan;
 use berth_api::{labels, names};
-use berth_pki::{CertSpec, Usage};
-use berth_plan::model::{Stage, StageId, State};
-use berth_plan::secrets::{Content, Renewal, SecretSpec, judge};
+use berth_pki::{CA_LIFETIME, CertSpec, Usage};
+use berth_plan::model::{SecretEntry, Stage, StageId, State};
+use berth_plan::secrets::{Renewal, SecretSpec};
 use berth_render::{Kind, ObjectKey};
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Secret type of key pairs.
 const TLS: &str = "kubernetes.io/tls";
 
-fn secret(s: &Subject<'_>, name: String, contents: Vec<Content>) -> SecretSpec {
-    SecretSpec { key: s.secret(name), type_: TLS, labels: s.labels(), contents }
-}
-
-fn cert(s: &Subject<'_>, common_name: impl Into<String>, usage: Usage) -> CertSpec {
-    let lifetime = if usage == Usage::Ca { s.settings.ca_lifetime } else { s.settings.leaf_lifetime };
-    CertSpec {
-        common_name: common_name.into(),
-        organizations: vec![],
-        dns_names: vec![],
-        ip_addresses: vec![],
-        usage,
-        lifetime,
-    }
+fn secret(s: &Subject<'_>, name: String, entries: Vec<SecretEntry>) -> SecretSpec {
+    SecretSpec { key: s.secret(name), type_: TLS, labels: s.labels(), entries }
 }
 
 /// A CA, with what is there that trusts it, if anything.
 fn root(s: &Subject<'_>, name: String, users: &[ObjectKey]) -> (SecretSpec, Option<String>) {
     let in_use = users.iter().find(|k| s.observed.get(k).is_some_and(|o| is_ours(o, s.name)));
     // The number is the CA's generation: two CAs of one name cannot be distinguished while one replaces the other.
-    let spec = cert(s, format!("{name}-1"), Usage::Ca);
-    (secret(s, name, vec![Content::Ca(spec)]), in_use.map(ToString::to_string))
+    let spec = CertSpec::new(format!("{name}-1"), Usage::Ca, CA_LIFETIME);
+    (secret(s, name, vec![SecretEntry::Ca(spec)]), in_use.map(ToString::to_string))
 }
 
 fn roots(s: &Subject<'_>) -> [(SecretSpec, Option<String>); 2] {
@@ -42,7 +30,7 @@ fn roots(s: &Subject<'_>) -> [(SecretSpec, Option<String>); 2] {
     let clients = s
         .observed
         .of_kind(Kind::Secret, s.namespace)
-        .filter(|(_, o)| is_ours(o, s.name) && berth_plan::observed::label(o, labels::ETCD_CLIENT).is_some())
+        .filter(|(_, o)| is_ours(o, s.name) && berth_plan::object_meta::label(o, labels::ETCD_CLIENT).is_some())
         .map(|(k, _)| k.clone());
     let trusts_clients: Vec<_> =
         [set.clone(), s.secret(names::etcd::server(s.name))].into_iter().chain(clients).collect();
@@ -54,13 +42,13 @@ fn roots(s: &Subject<'_>) -> [(SecretSpec, Option<String>); 2] {
 
 fn leaf(s: &Subject<'_>, name: String, spec: CertSpec, ca: String) -> SecretSpec {
     let issuer = s.secret(ca);
-    let contents = vec![Content::Leaf("tls".into(), spec, issuer.clone()), Content::CaCopy("ca.crt".into(), issuer)];
-    secret(s, name, contents)
+    let trusted = SecretEntry::CaCopy { name: "ca.crt".into(), issuer: issuer.clone() };
+    secret(s, name, vec![SecretEntry::leaf("tls", spec, issuer), trusted])
 }
 
 /// Certificates of the members; one for all of them, with every name and address. None: addresses are not known yet.
 fn of_members(s: &Subject<'_>) -> Option<[SecretSpec; 2]> {
-    let addresses = services::addresses(s.observed, s.namespace, s.name, s.addressed())?;
+    let addresses = services::addresses(s.etcd, s.observed, s.addressed())?;
     let mut dns_names = vec!["localhost".to_owned()];
     for (member, _) in &addresses {
         let host = services::host(member, s.namespace);
@@ -71,7 +59,7 @@ fn of_members(s: &Subject<'_>) -> Option<[SecretSpec; 2]> {
     let named = |common_name: &str| CertSpec {
         dns_names: dns_names.clone(),
         ip_addresses: ip_addresses.clone(),
-        ..cert(s, common_name, Usage::Peer)
+        ..CertSpec::new(common_name, Usage::Peer, s.settings.leaf_lifetime)
     };
     let (server, peer) = (names::etcd::server(s.name), names::etcd::peer(s.name));
     Some([
@@ -82,7 +70,7 @@ fn of_members(s: &Subject<'_>) -> Option<[SecretSpec; 2]> {
 
 fn of_clients(s: &Subject<'_>) -> impl Iterator<Item = SecretSpec> {
     s.etcd.spec.clients.iter().filter(|c| c.name != "ca").map(|c| {
-        let spec = cert(s, c.name.clone(), Usage::Client);
+        let spec = CertSpec::new(&c.name, Usage::Client, s.settings.leaf_lifetime);
         let mut secret = leaf(s, names::etcd::client(s.name, &c.name), spec, names::etcd::client_ca(s.name));
         secret.labels.insert(labels::ETCD_CLIENT.into(), c.name.clone());
         secret
@@ -102,7 +90,7 @@ pub(super) fn stage(s: &Subject<'_>, out: &mut EtcdPlan) -> Stage {
     } else {
         stage.owns.extend([names::etcd::server(s.name), names::etcd::peer(s.name)].map(|n| s.secret(n)));
         if stage.state.is_done() {
-            stage.state = State::waiting("addresses of the members' Services, which their certificates must name");
+            stage.state = State::waiting("addresses of the members' Services, for their certificates");
         }
     }
     for spec in of_clients(s) {
@@ -112,10 +100,8 @@ pub(super) fn stage(s: &Subject<'_>, out: &mut EtcdPlan) -> Stage {
 }
 
 fn judge_into(s: &Subject<'_>, stage: &mut Stage, out: &mut EtcdPlan, spec: &SecretSpec, in_use: Option<&str>) {
-    stage.owns.push(spec.key.clone());
     let seed = format!("{}/{}", s.namespace, s.name);
     let renewal =
         Renewal { now: s.now, seed: &seed, held: s.observed.meta.clocks_are_far_apart(s.settings.leaf_lifetime) };
-    let judged = judge(s.observed, spec, in_use, |o| is_ours(o, s.name), renewal);
-    out.certificates.add(stage, judged, s.now);
+    out.certificates.judge(stage, s.observed, spec, in_use, |o| is_ours(o, s.name), renewal);
 }

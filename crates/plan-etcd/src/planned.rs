@@ -21,6 +21,8 @@ pub struct EtcdPlan {
     pub certificates: Certificates,
     /// The message for fields that are set and that the pinned templates do not read.
     pub unread: Option<String>,
+    /// The message for Secrets that images are to be pulled with, and that cannot be used.
+    pub pull_secrets: Option<String>,
     /// Where the members are reached; empty until every one of them has an address.
     pub endpoints: Vec<EtcdEndpoint>,
     /// What the members run with. None: nothing can be made of the spec, or it is being deleted.
@@ -39,11 +41,4 @@ pub struct EtcdPlan {
     pub absent_nodes: Vec<AbsentNode>,
     /// When one was tried in vain, for the status.
     pub hashes_failed_at: Option<Time>,
-}
-
-impl EtcdPlan {
-    /// When it has to be planned anew, though nothing happens: a certificate is due, or the upkeep goes on.
-    pub fn due(&self) -> Option<SignedDuration> {
-        [self.certificates.due, self.upkeep_after].into_iter().flatten().min()
-    }
 }

@@ -3,7 +3,7 @@
 //! It is decided once, and then read from what is there: the status, the `StatefulSet` and the bootstrap `ConfigMap` each hold
 //! it, so that the loss of any one of them (a backup restores no status; `Retain` leaves no `StatefulSet`) changes nothing.
 
-use super::subject::is_ours;
+use super::subject::{children, is_ours};
 use super::validate;
 use crate::procedures::upgrade;
 use crate::subject::Input;
@@ -13,12 +13,14 @@ use berth_api::etcd_bootstrap::{
     Bootstrap, BootstrapState, FailedVersion, MemberRecord, Operation, Record, Release, keys,
 };
 use berth_api::etcd_cluster::{EtcdCluster, EtcdClusterStatus};
+use berth_api::helpers::Amounts;
 use berth_api::version::Version;
 use berth_api::{labels, names};
 use berth_plan::etcd_home::name_of;
 use berth_plan::model::State;
-use berth_plan::observed::{Observed, annotation, deleting, label};
-use berth_plan::workload::{pod_ready, pods_of, version_of, waits_for};
+use berth_plan::object_meta::{annotation, deleting};
+use berth_plan::observed::Observed;
+use berth_plan::workload::{pod_ready, version_of, waits_for};
 use berth_render::{Catalog, Kind, ObjectKey, relocated};
 use serde::{Deserialize, Deserializer};
 use std::ops::RangeInclusive;
@@ -42,6 +44,8 @@ struct RecordSource {
     agent_image: Option<String>,
     /// Goes with the image of the same source.
     agent_delivery: Option<AgentDelivery>,
+    /// Likewise.
+    helper_resources: Option<Amounts>,
     founders: Option<i32>,
     /// This and what follows count whole, with the replicas: those of the highest epoch and serial.
     serial: i64,
@@ -103,6 +107,7 @@ fn sources(etcd: &EtcdCluster, status: Option<&EtcdClusterStatus>, observed: &Ob
     let agent = RecordSource {
         agent_delivery: status.templates.as_ref().map(|t| t.agent_delivery),
         agent_image: status.templates.as_ref().map(|t| t.agent_image.clone()),
+        helper_resources: status.templates.as_ref().and_then(|t| t.helper_resources.clone()),
         ..RecordSource::default()
     };
     // First what only the operator can write. It never changes, so it cannot be stale; but for the agent, until there are members.
@@ -128,7 +133,7 @@ fn sources(etcd: &EtcdCluster, status: Option<&EtcdClusterStatus>, observed: &Ob
         all.push(if is_live {
             noted
         } else {
-            RecordSource { templates: None, agent_image: None, agent_delivery: None, ..noted }
+            RecordSource { templates: None, agent_image: None, agent_delivery: None, helper_resources: None, ..noted }
         });
         // Without what changes under way: that is in the annotation alone.
         let data = |key: &str| map.pointer("/data")?.get(key)?.as_str();
@@ -189,6 +194,7 @@ fn merge(etcd: &EtcdCluster, all: &[RecordSource]) -> Option<Record> {
         templates: pinned().find_map(|s| s.templates.clone()).unwrap_or_else(|| builtin(version)),
         agent_image: agent.and_then(|s| s.agent_image.clone()).unwrap_or_default(),
         agent_delivery: agent.and_then(|s| s.agent_delivery).unwrap_or_default(),
+        helper_resources: agent.and_then(|s| s.helper_resources.clone()),
         version,
     })
 }
@@ -210,13 +216,8 @@ pub(crate) fn of(input: Input<'_>) -> Result<Record, State> {
         return Ok(record);
     }
     let (name, namespace) = name_of(etcd);
-    let volume = observed
-        .of_kind(Kind::PersistentVolumeClaim, namespace)
-        .find(|(_, v)| label(v, labels::ETCD_CLUSTER) == Some(name));
-    match volume {
-        Some((key, v)) if deleting(v) => {
-            Err(State::waiting(format!("{key} of an earlier etcd, which is being deleted, to be gone")))
-        }
+    match children(etcd, observed, Kind::PersistentVolumeClaim).next() {
+        Some((key, v)) if deleting(v) => Err(State::waiting(format!("the deletion of {key} of an earlier etcd"))),
         Some((key, _)) => Err(State::blocked(
             Reason::ForeignData,
             format!(
@@ -238,10 +239,8 @@ pub(crate) fn of(input: Input<'_>) -> Result<Record, State> {
                 templates: builtin(version),
                 agent_image: settings.agent_image.clone(),
                 agent_delivery: settings.agent_delivery,
-                founders: None,
-                operation: None,
-                next: None,
-                failed: None,
+                helper_resources: settings.helpers.resources.clone(),
+                ..Record::default()
             })
         }
     }
@@ -251,10 +250,9 @@ pub(crate) fn of(input: Input<'_>) -> Result<Record, State> {
 /// them.
 fn agent_image_is_missing(input: Input<'_>, record: &Record) -> bool {
     let Input { object: etcd, observed, .. } = input;
-    let (name, namespace) = name_of(etcd);
     let registry = etcd.spec.images.registry.as_ref();
     let agent = registry.map_or_else(|| record.agent_image.clone(), |r| relocated(r, &record.agent_image));
-    let pods = || pods_of(observed, namespace, labels::ETCD_CLUSTER, name);
+    let pods = || children(etcd, observed, Kind::Pod);
     record.bootstrap.state == BootstrapState::Bootstrapping
         && record.bootstrap.joined.is_empty()
         && pods().any(|(_, pod)| waits_for(pod, &agent))

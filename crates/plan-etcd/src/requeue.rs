@@ -1,5 +1,6 @@
 //! When to reconcile again without an event.
 
+use super::room;
 use super::subject::Subject;
 use crate::planned::EtcdPlan;
 use berth_plan::workload::{pod_running, pod_start, started_at};
@@ -40,6 +41,13 @@ fn pace(s: &Subject<'_>, out: &EtcdPlan) -> SignedDuration {
         // That clients and pods end is announced.
         let takes_long = s.is_restored() && running.is_empty() || s.now.duration_since(operation.since.0) >= STARTING;
         return if takes_long { UNWELL } else { CHANGING };
+    }
+    if room::may_give_way(s) {
+        return SLOW;
+    }
+    // A node that comes announces nothing here.
+    if out.health.all_ready() && room::is_foreseen(s) {
+        return QUIET;
     }
     // What kubelet does before a container runs is not announced, and is told of when it takes long.
     if running.is_empty() && s.members().iter().any(|m| s.pod(m).is_some_and(|p| pod_start(p).is_some())) {

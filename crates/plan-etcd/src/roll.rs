@@ -4,18 +4,20 @@ use super::subject::{Subject, pod_version};
 use crate::health::Health;
 use berth_api::conditions::Reason;
 use berth_plan::model::{Action, State};
-use berth_plan::observed::{deleting, label};
-use berth_plan::workload::{pod_ready, taken_up, waits_for_an_image};
+use berth_plan::object_meta::{deleting, label};
+use berth_plan::workload::{REVISION, pod_ready, taken_up, unscheduled_since, waits_for_an_image};
 use berth_render::Kind;
 use serde_json::Value;
 
-/// Label by which a StatefulSet's controller marks what a pod was made from.
-const REVISION: &str = "controller-revision-hash";
+/// Whether a pod does nothing: its image cannot be pulled, or no node takes it.
+fn does_nothing(pod: &Value) -> bool {
+    waits_for_an_image(pod) || unscheduled_since(pod).is_some()
+}
 
 /// The replacement of a pod that does nothing, and never will: its image cannot be pulled, and the newest template has another. It is all
 /// that may be rolled while members change, since a member that comes would be waited for for ever.
 pub(super) fn stuck(s: &Subject<'_>, health: &Health) -> Option<Action> {
-    let waits = |m: &String| s.pod(m).is_some_and(waits_for_an_image);
+    let waits = |m: &String| s.pod(m).is_some_and(does_nothing);
     s.members().iter().any(waits).then(|| next(s, health).1)?
 }
 
@@ -40,6 +42,10 @@ pub(super) fn next(s: &Subject<'_>, health: &Health) -> (Option<State>, Option<A
     let replaced = |m: &str| Some(Action::delete(&s.key(Kind::Pod, m), s.pod(m)?, None));
     if let Some(stuck) = old.iter().find(|m| s.pod(m).is_some_and(waits_for_an_image)) {
         return (rolling(format!("pod {stuck}, whose image cannot be pulled, to be replaced")), replaced(stuck));
+    }
+    // It runs nowhere, so nothing is lost with it; the newest template may ask for less.
+    if let Some(stuck) = old.iter().find(|m| s.pod(m).is_some_and(|pod| unscheduled_since(pod).is_some())) {
+        return (rolling(format!("pod {stuck}, which no node takes, to be replaced")), replaced(stuck));
     }
     // A version that was gone back from keeps this one from being ready, and no other.
     let is_other = |m: &str| s.pod(m).and_then(pod_version).is_some_and(|v| v != s.record.version);

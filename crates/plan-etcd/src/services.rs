@@ -1,10 +1,10 @@
 //! Stage 2: an address for each member that outlives its pods.
 
 use super::subject::{Subject, is_ours};
-use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::OperationKind;
-use berth_api::etcd_cluster::EtcdEndpoint;
+use berth_api::etcd_cluster::{EtcdCluster, EtcdEndpoint};
 use berth_api::names;
+use berth_plan::etcd_home::name_of;
 use berth_plan::model::{Stage, StageId, State};
 use berth_plan::objects::ensure;
 use berth_plan::objects::service_address::{self, ServiceAddress};
@@ -24,7 +24,7 @@ pub(super) fn stage(s: &Subject<'_>) -> Stage {
     let Some(templates) = s.templates() else { return stage };
     let values = EtcdServicesValues { meta: s.meta(), name: s.name.to_owned(), members: members(s) };
     match render_etcd_services(templates, &values) {
-        Err(e) => stage.state = State::blocked(Reason::Error, e.to_string()),
+        Err(bug) => stage.state = bug.into(),
         Ok(objects) => {
             for object in objects {
                 let key = object.key().clone();
@@ -33,7 +33,7 @@ pub(super) fn stage(s: &Subject<'_>) -> Stage {
             }
         }
     }
-    if stage.state.is_done() && addresses(s.observed, s.namespace, s.name, s.addressed()).is_none() {
+    if stage.state.is_done() && addresses(s.etcd, s.observed, s.addressed()).is_none() {
         stage.state = State::waiting("addresses of the members' Services");
     }
     stage
@@ -62,7 +62,7 @@ fn address_in(peer_url: &str) -> Option<IpAddr> {
 /// Where peers reach a member, once its Service has an address: by name if all pods know the name, or else at the address, since pods that
 /// run learn no names.
 pub(super) fn peer_url(s: &Subject<'_>, member: &str) -> Option<String> {
-    let address = address(s.observed, s.namespace, s.name, member)?;
+    let address = address(s.etcd, s.observed, member)?;
     let ordinal = names::etcd::ordinal(s.name, member)?;
     let name = host(member, s.namespace);
     let known = |set| service_address::of_host(set, &name) == Some(address);
@@ -77,7 +77,7 @@ pub(super) fn peer_url(s: &Subject<'_>, member: &str) -> Option<String> {
 /// Names with addresses for all pods: of the members that the cluster was formed of, so that none of them changes with the members. The
 /// address of one that is gone is as the pods have it.
 pub(super) fn aliases(s: &Subject<'_>) -> Option<Vec<(String, IpAddr)>> {
-    let there = addresses(s.observed, s.namespace, s.name, s.record.replicas)?;
+    let there = addresses(s.etcd, s.observed, s.record.replicas)?;
     let live = s.get(Kind::StatefulSet, s.name);
     let all = (0..s.founders()).filter_map(|i| {
         let member = names::etcd::member(s.name, i);
@@ -88,26 +88,17 @@ pub(super) fn aliases(s: &Subject<'_>) -> Option<Vec<(String, IpAddr)>> {
     Some(all.collect())
 }
 
-fn address(observed: &Observed, namespace: &str, name: &str, member: &str) -> Option<IpAddr> {
+fn address(etcd: &EtcdCluster, observed: &Observed, member: &str) -> Option<IpAddr> {
+    let (name, namespace) = name_of(etcd);
     let service = observed.get(&ObjectKey::namespaced(Kind::Service, namespace, member))?;
     let address = service.pointer("/spec/clusterIP")?.as_str()?.parse().ok()?;
     is_ours(service, name).then_some(address)
 }
 
 /// Members with their addresses, once every one of them has one.
-pub(super) fn addresses(
-    observed: &Observed,
-    namespace: &str,
-    name: &str,
-    replicas: i32,
-) -> Option<Vec<(String, IpAddr)>> {
-    (0..replicas)
-        .map(|i| {
-            let member = names::etcd::member(name, i);
-            let address = address(observed, namespace, name, &member)?;
-            Some((member, address))
-        })
-        .collect()
+pub(super) fn addresses(etcd: &EtcdCluster, observed: &Observed, replicas: i32) -> Option<Vec<(String, IpAddr)>> {
+    let members = (0..replicas).map(|i| names::etcd::member(name_of(etcd).0, i));
+    members.map(|member| Some((member.clone(), address(etcd, observed, &member)?))).collect()
 }
 
 /// The name by which a member is reached; it is in the serving certificate.
@@ -117,35 +108,24 @@ pub(super) fn host(member: &str, namespace: &str) -> String {
 
 /// What clients are told: one that comes once all have come, so that they change once; one that goes before it goes.
 pub(super) fn published(s: &Subject<'_>) -> Vec<EtcdEndpoint> {
-    let mut all = endpoints(s.observed, s.namespace, s.name, s.record.replicas);
-    let operation = s.record.operation.as_ref();
-    let is = |kind| operation.is_some_and(|o| o.kind == kind);
+    let mut all = endpoints(s.etcd, s.observed, s.record.replicas);
     let told = s.etcd.status.as_ref().map(|status| &status.endpoints).filter(|told| !told.is_empty());
     let ordinal = |e: &EtcdEndpoint| names::etcd::ordinal(s.name, &e.name).unwrap_or_default();
-    let changes = s.etcd.spec.replicas != s.record.replicas || operation.is_some();
+    let changes = s.etcd.spec.replicas != s.record.replicas || s.record.operation.is_some();
     if let Some(told) = told.filter(|_| changes) {
         all.retain(|e| told.iter().any(|t| t.name == e.name));
     }
-    if is(OperationKind::Shrink) {
-        let target = operation.map(|o| o.target.clone()).unwrap_or_default();
-        all.retain(|e| e.name != target && ordinal(e) < s.etcd.spec.replicas.max(1));
+    if let Some(operation) = s.record.under_way(OperationKind::Shrink) {
+        all.retain(|e| e.name != operation.target && ordinal(e) < s.etcd.spec.replicas.max(1));
     }
     all
 }
 
 /// Where clients connect; empty until all addresses are known.
-pub(super) fn endpoints(observed: &Observed, namespace: &str, name: &str, replicas: i32) -> Vec<EtcdEndpoint> {
-    let known = addresses(observed, namespace, name, replicas).unwrap_or_default();
-    known
-        .into_iter()
-        .map(|(member, address)| {
-            let host = host(&member, namespace);
-            EtcdEndpoint {
-                url: format!("https://{host}:{CLIENT_PORT}"),
-                name: member,
-                host,
-                address: address.to_string(),
-            }
-        })
-        .collect()
+pub(super) fn endpoints(etcd: &EtcdCluster, observed: &Observed, replicas: i32) -> Vec<EtcdEndpoint> {
+    let endpoint = |(name, address): (String, IpAddr)| {
+        let host = host(&name, name_of(etcd).1);
+        EtcdEndpoint { url: format!("https://{host}:{CLIENT_PORT}"), name, host, address: address.to_string() }
+    };
+    addresses(etcd, observed, replicas).unwrap_or_default().into_iter().map(endpoint).collect()
 }

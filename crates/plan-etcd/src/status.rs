@@ -8,10 +8,10 @@ use crate::subject::Input;
 use berth_api::cluster::CertificatesStatus;
 use berth_api::common::SecretRef;
 use berth_api::conditions::{self, ConditionType, Reason, Verdict};
-use berth_api::etcd_bootstrap::{BootstrapState, Operation, OperationKind, Phase};
+use berth_api::etcd_bootstrap::{BootstrapState, Operation, OperationKind, Phase, Record};
 use berth_api::etcd_cluster::{EtcdClientStatus, EtcdClusterStatus, EtcdMember, PinnedTemplates};
 use berth_api::names;
-use berth_plan::etcd_home::name_of;
+use berth_plan::etcd_home::{Home, name_of};
 use berth_plan::failure::Failure;
 use berth_plan::model::{LASTING, Plan, Stage, StageId, State};
 use berth_plan::observed::Progress;
@@ -45,8 +45,6 @@ pub fn status(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -
     if planned.record.is_some() {
         status.ready_members = Some(format!("{}/{}", health.ready(), health.members.len()));
         status.members = members(input, planned, &old);
-    }
-    if planned.record.is_some() {
         status.upkeep.clone_from(&planned.upkeep);
         status.recovery.clone_from(&planned.recovery);
         status.hashes.clone_from(&planned.hashes);
@@ -58,29 +56,7 @@ pub fn status(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -
     }
     // Recorded once it is written beside the members, too; until then the spec may still change.
     if let Some(record) = record::written(etcd, observed) {
-        let known = |o: &Operation| o.kind != OperationKind::Other && o.phase != Phase::Other;
-        status.operation = record.operation.clone().filter(known);
-        if old.epoch.is_some_and(|epoch| epoch < record.bootstrap.epoch) {
-            // That of the epoch that has ended.
-            status.cluster_id = None;
-        }
-        if status.cluster_id.is_none() && record.bootstrap.state == BootstrapState::Established {
-            status.cluster_id.clone_from(&health.cluster_id);
-        }
-        status.identity.get_or_insert(record.bootstrap.cluster_uid);
-        status.epoch = status.epoch.max(Some(record.bootstrap.epoch));
-        // Empty: the StatefulSet is not there yet, so that nothing is pinned.
-        if !record.agent_image.is_empty() {
-            let pin = PinnedTemplates {
-                digest: record.templates,
-                agent_image: record.agent_image,
-                agent_delivery: record.agent_delivery,
-            };
-            // What the version is changed to replaces it.
-            let keeps = old.cluster_id.is_some() && record.bootstrap.serial == 0;
-            let pinned = status.templates.take().filter(|_| keeps);
-            status.templates = Some(pinned.unwrap_or(pin));
-        }
+        take_up(&mut status, record, health.cluster_id.as_ref());
     }
     if !planned.endpoints.is_empty() {
         status.endpoints.clone_from(&planned.endpoints);
@@ -90,6 +66,30 @@ pub fn status(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -
     }
     status.conditions = verdicts::publish(&old.conditions, verdicts, generation, now, etcd.spec.paused);
     status
+}
+
+/// What is on record of the members.
+fn take_up(status: &mut EtcdClusterStatus, record: Record, cluster_id: Option<&String>) {
+    let known = |o: &Operation| o.kind != OperationKind::Other && o.phase != Phase::Other;
+    status.operation = record.operation.filter(known);
+    // Empty: the StatefulSet is not there yet, so that nothing is pinned. What the version is changed to replaces what is.
+    if !record.agent_image.is_empty()
+        && (status.templates.is_none() || status.cluster_id.is_none() || record.bootstrap.serial > 0)
+    {
+        status.templates = Some(PinnedTemplates {
+            digest: record.templates,
+            agent_image: record.agent_image,
+            agent_delivery: record.agent_delivery,
+            helper_resources: record.helper_resources,
+        });
+    }
+    // That of an epoch that has ended is no more.
+    status.cluster_id.take_if(|_| status.epoch.is_some_and(|epoch| epoch < record.bootstrap.epoch));
+    if status.cluster_id.is_none() && record.bootstrap.state == BootstrapState::Established {
+        status.cluster_id = cluster_id.cloned();
+    }
+    status.identity.get_or_insert(record.bootstrap.cluster_uid);
+    status.epoch = status.epoch.max(Some(record.bootstrap.epoch));
 }
 
 /// Bytes, roughly: as long as they do not differ by a fifth, and 8 MiB, they stay as they were, so that nothing is written at rest.
@@ -159,7 +159,7 @@ fn problem(plan: &Plan) -> Option<(Reason, String)> {
 
 fn verdicts(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> Vec<Verdict> {
     let plan = &planned.plan;
-    let deleting = input.object.metadata.deletion_timestamp.is_some();
+    let deleting = input.is_deleted();
     let available = available(planned, deleting);
     let problem = failure.map(|f| (f.reason, f.message.clone())).or_else(|| problem(plan));
     let ready =
@@ -171,8 +171,9 @@ fn verdicts(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> 
     let old = status.map_or(&[][..], |s| &s.conditions);
     let degraded = verdicts::beside(&available, degraded(input, planned, failure), was_up, old, input.now);
     let (name, namespace) = name_of(input.object);
-    let data = serde_json::to_value(input.object).ok().and_then(|etcd| schedule::ready::Data::of(&etcd));
-    let backup = schedule::ready::of_etcd(input.observed, (namespace, name), data.as_ref(), input.now);
+    let home = Home { namespace, field: "etcdClusterRef", name };
+    let etcd = serde_json::to_value(input.object).ok();
+    let backup = schedule::ready::verdict(input.observed, home, etcd.as_ref(), input.now);
     let backup = backup.filter(|_| !deleting);
     let all = [
         ready,
@@ -196,7 +197,7 @@ fn available(planned: &EtcdPlan, deleting: bool) -> Verdict {
     match health.quorum {
         _ if deleting => no(Reason::Deleting, "being deleted".into()),
         Some(true) if health.corrupt() => {
-            no(Reason::EtcdAlarm, format!("etcd refuses requests: alarm {}", health.alarms.join(", ")))
+            no(Reason::EtcdAlarm, format!("etcd refuses requests: alarm {}", health.raised()))
         }
         Some(true) => Verdict::new(T::Available, Some(true), Reason::AsExpected, "a quorum of members answers"),
         _ if restores(planned) => {
@@ -215,8 +216,7 @@ fn available(planned: &EtcdPlan, deleting: bool) -> Verdict {
 }
 
 fn restores(planned: &EtcdPlan) -> bool {
-    let operation = planned.record.as_ref().and_then(|r| r.operation.as_ref());
-    operation.is_some_and(|o| o.kind == OperationKind::Restore)
+    planned.record.as_ref().is_some_and(|record| record.under_way(OperationKind::Restore).is_some())
 }
 
 /// Things that do not get better by waiting.
@@ -231,6 +231,9 @@ fn degraded(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> 
         Some((reason, message)) if blocked || LASTING.contains(&reason) => yes(reason, message),
         Some((reason, message)) if recovers(planned) => yes(reason, message),
         Some((reason, message)) if DISTURBED.contains(&reason) && long_down(input) => yes(reason, message),
+        _ if planned.certificates.warnings.is_empty() && planned.unread.is_none() && planned.pull_secrets.is_some() => {
+            yes(Reason::PullSecretUnavailable, planned.pull_secrets.clone().unwrap_or_default())
+        }
         _ => {
             let note = planned.plan.notes().map(|note| (Reason::ForeignFields, note));
             verdicts::degraded(&planned.certificates.warnings, planned.unread.as_ref(), note)
@@ -269,14 +272,13 @@ fn members_ready(planned: &EtcdPlan, deleting: bool) -> Verdict {
         );
     }
     let found = health.data.as_ref().or(health.pods.as_ref()).map_or(Reason::PodsNotReady, |(r, _)| *r);
-    let why: Vec<_> = health.members.iter().filter_map(Member::trouble).collect();
-    let message = format!("{up} of {of} members are ready; {}", why.join("; "));
+    let message = format!("{up} of {of} members are ready; {}", health.troubles());
     Verdict::new(T::MembersReady, Some(false), found, message)
 }
 
 fn phase(input: Input<'_>, planned: &EtcdPlan, verdicts: &[Verdict], old: &EtcdClusterStatus) -> &'static str {
     let is = |t: ConditionType| verdicts.iter().find(|v| v.type_ == t).and_then(|v| v.status) == Some(true);
-    if input.object.metadata.deletion_timestamp.is_some() {
+    if input.is_deleted() {
         "Deleting"
     } else if input.object.spec.paused {
         "Paused"

@@ -10,10 +10,10 @@ use crate::procedures::restore::{self, RestoreStep};
 use crate::procedures::upgrade::{self, UpgradeStep};
 use crate::subject::Subject;
 use berth_api::etcd_recovery::RecoveryStatus;
-use berth_api::restore::RestoreRequest;
 use berth_plan::etcd_home::Home;
 
 /// What happens next, of which one is something at most.
+#[derive(Default)]
 pub(crate) struct Steps {
     /// To the members.
     pub(crate) members: MemberStep,
@@ -28,18 +28,33 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// Those that write the record, which wait for each other: a restore first, then members, then the version.
+    /// Those that write the record, which wait for each other: a restore first, then members, then the version. What is to be written down is
+    /// in the record from here on.
     pub(crate) fn of_the_record(s: &mut Subject<'_>, health: &mut Health) -> Self {
         let request = restore::request(s.etcd);
-        let restore = restore_step(s, health, request.as_ref());
-        let members = match &restore {
-            RestoreStep::None => members_step(s, health),
-            RestoreStep::Write(_) => MemberStep::Write(membership::journal(&s.record)),
-            RestoreStep::Wait(_) | RestoreStep::Refuse(_) => MemberStep::Rest,
-        };
-        let is_free = restore == RestoreStep::None && members == MemberStep::Rest;
-        let upgrade = if is_free { upgrade_step(s, health) } else { UpgradeStep::Rest };
-        Self { members, restore, recovery: RecoveryStep::None, upgrade, growth: GrowthStep::Rest }
+        let restore = restore::decide_restore(&restore::view_restore(s, health, request.as_ref()));
+        let mut steps = Self { restore, ..Self::default() };
+        if !s.acts() {
+            if steps.restore != RestoreStep::None {
+                let on = "spec.paused to be false, and its pinned templates to be there";
+                steps.restore = RestoreStep::Wait(on.into());
+            }
+            return steps;
+        }
+        if steps.restore == RestoreStep::None {
+            steps.members = membership::decide_members(&membership::view_members(s, health));
+            if steps.members == MemberStep::Rest {
+                steps.upgrade = upgrade_step(s, health);
+            }
+        }
+        if let Self { restore: RestoreStep::Write(record), .. }
+        | Self { members: MemberStep::Write(record), .. }
+        | Self { upgrade: UpgradeStep::Write(record), .. } = &steps
+        {
+            s.record.clone_from(record);
+            *health = health::judge(s);
+        }
+        steps
     }
 
     /// And those that follow from the record as it is now.
@@ -47,6 +62,7 @@ impl Steps {
         Self { recovery: recovery_step(s, out), growth: growth::decide_growth(s), ..self }
     }
 }
+
 /// What is done by itself about a quorum that is lost for good.
 fn recovery_step(s: &Subject<'_>, out: &mut EtcdPlan) -> RecoveryStep {
     let view = recovery::view_recovery(s, &out.health);
@@ -66,51 +82,16 @@ fn recovery_step(s: &Subject<'_>, out: &mut EtcdPlan) -> RecoveryStep {
     step
 }
 
-/// What a restore does next, before all else. What is to be written down is in the record from here on.
-fn restore_step(s: &mut Subject<'_>, health: &mut Health, request: Option<&RestoreRequest>) -> RestoreStep {
-    let is_known = s.templates().is_some();
-    let step = restore::decide_restore(&restore::view_restore(s, health, request));
-    if s.etcd.spec.paused || !is_known {
-        return match step {
-            RestoreStep::None => RestoreStep::None,
-            _ => RestoreStep::Wait("spec.paused to be false, and its pinned templates to be there".into()),
+/// What happens to the version next. From then on all members are on record.
+fn upgrade_step(s: &Subject<'_>, health: &Health) -> UpgradeStep {
+    let mut step = upgrade::decide_upgrade(&upgrade::view_upgrade(s, health, are_applied(s, health)));
+    if let UpgradeStep::Write(record) = &mut step
+        && record.bootstrap.members.is_empty()
+    {
+        let Some(members) = membership::recorded(&membership::view_members(s, health)) else {
+            return UpgradeStep::Rest;
         };
-    }
-    if let RestoreStep::Write(entry) = &step {
-        restore::take(&mut s.record, entry);
-        *health = health::judge(s);
-    }
-    step
-}
-
-/// What happens to the members next. What is to be written down is in the record from here on.
-fn members_step(s: &mut Subject<'_>, health: &mut Health) -> MemberStep {
-    if s.etcd.spec.paused || s.templates().is_none() {
-        return MemberStep::Rest;
-    }
-    let step = membership::decide_members(&membership::view_members(s, health));
-    if let MemberStep::Write(journal) = &step {
-        membership::take(&mut s.record, journal);
-        *health = health::judge(s);
-    }
-    step
-}
-
-/// What happens to the version next. What is to be written down is in the record from here on.
-fn upgrade_step(s: &mut Subject<'_>, health: &mut Health) -> UpgradeStep {
-    if s.etcd.spec.paused || s.templates().is_none() {
-        return UpgradeStep::Rest;
-    }
-    let step = upgrade::decide_upgrade(&upgrade::view_upgrade(s, health, are_applied(s, health)));
-    if let UpgradeStep::Write(entry) = &step {
-        if s.record.bootstrap.members.is_empty() {
-            let Some(members) = membership::recorded(&membership::view_members(s, health)) else {
-                return UpgradeStep::Rest;
-            };
-            s.record.bootstrap.members = members;
-        }
-        upgrade::take(s, entry);
-        *health = health::judge(s);
+        record.bootstrap.members = members;
     }
     step
 }

@@ -6,12 +6,13 @@
 //! can wait for other reasons before: the status remembers when it was first seen. A node that is merely not ready is waited for.
 //! Only volumes that name their node count: one of a zone may be attached to the next node of that zone.
 
-use super::subject::Subject;
+use super::subject::{Subject, children};
 use crate::volumes;
 use berth_api::etcd_cluster::{AbsentNode, EtcdCluster};
-use berth_api::{labels, names};
+use berth_api::names;
 use berth_plan::etcd_home::{delete_volumes, give_up, name_of};
-use berth_plan::observed::{Observed, deleting, label};
+use berth_plan::object_meta::{deleting, label};
+use berth_plan::observed::Observed;
 use berth_plan::workload::unscheduled_since;
 use berth_render::{Kind, ObjectKey};
 use jiff::SignedDuration;
@@ -39,8 +40,7 @@ pub(super) struct Stranded {
 /// Volumes to be read for a plan: of members whose pods are not placed.
 pub fn volumes(etcd: &EtcdCluster, observed: &Observed) -> Vec<String> {
     let (name, namespace) = name_of(etcd);
-    let claims = observed.of_kind(Kind::PersistentVolumeClaim, namespace);
-    let ours = claims.filter(|(_, c)| label(c, labels::ETCD_CLUSTER) == Some(name) && !deleting(c));
+    let ours = children(etcd, observed, Kind::PersistentVolumeClaim).filter(|(_, claim)| !deleting(claim));
     let waits = |key: &ObjectKey| {
         let member = key.name.strip_prefix("data-").filter(|member| names::etcd::ordinal(name, member).is_some());
         let pod = member.and_then(|member| observed.get(&ObjectKey::namespaced(Kind::Pod, namespace, member)));
@@ -63,13 +63,19 @@ fn volume(claim: &Value) -> Option<&str> {
     claim["spec"]["volumeName"].as_str().filter(|volume| !volume.is_empty())
 }
 
+/// Whether a member's volume is known to be one of a single node.
+pub(super) fn is_of_one_node(s: &Subject<'_>, member: &str) -> bool {
+    let claim = volumes::claim(s, member);
+    let live = claim.and_then(|(_, claim)| s.observed.get(&ObjectKey::cluster(Kind::PersistentVolume, volume(claim)?)));
+    live.is_some_and(|live| host(live).is_some())
+}
+
 /// Whether a member's pod finds no node because of its volume. None: not, or nothing is known.
 pub(super) fn of(s: &Subject<'_>, member: &str) -> Option<Stranded> {
     let since = unscheduled_since(s.pod(member)?)?;
-    let key = s.key(Kind::PersistentVolumeClaim, format!("data-{member}"));
-    let claim = s.observed.get(&key).filter(|c| label(c, labels::ETCD_CLUSTER) == Some(s.name) && !deleting(c))?;
+    let (key, claim) = volumes::claim(s, member).filter(|(_, claim)| !deleting(claim))?;
     let volume = volume(claim)?;
-    if claim["status"]["phase"] == "Lost" {
+    if volumes::is_lost(claim) {
         return Some(Stranded {
             why: format!("PersistentVolume {volume} of {key} does not exist any more"),
             is_proven: true,
@@ -126,14 +132,14 @@ pub(super) fn way_out(s: &Subject<'_>, member: &str, stranded: &Stranded) -> Str
             "Berth replaces {member} by an empty member, which copies the data from the others, {when} a quorum of them is well"
         );
     }
-    if volumes::claim(s, member).is_some_and(|(_, claim)| volumes::is_lost(claim)) {
+    if volumes::mounted(s, member).is_some_and(|(_, claim)| volumes::is_lost(claim)) {
         return format!(
-            "no other member has its data: restore volume data-{member} from a backup of your storage. If that cannot be, have {member} begin anew, and then the condition says how to restore a backup: {}",
+            "no other member has its data: restore volume data-{member} from a backup of your storage. If that cannot be, start {member} on an empty volume, and the condition then says how to restore a backup: {}",
             delete_volumes(s.namespace, &[member])
         );
     }
     format!(
-        "no other member has its data: bring the node back. If it does not come back, have {member} begin anew, and then the condition says how to restore a backup; its volume is kept: {}",
+        "no other member has its data: bring the node back. If it does not come back, start {member} on an empty volume, and the condition then says how to restore a backup; its old volume is kept: {}",
         give_up(s.namespace, &[member])
     )
 }

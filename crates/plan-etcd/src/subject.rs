@@ -1,13 +1,14 @@
 //! An `EtcdCluster` with what several stages need to know of it, computed once for a plan.
 
-use berth_api::etcd_bootstrap::{OperationKind, Phase, Record, Release};
+use berth_api::etcd_bootstrap::{OperationKind, Record, Release};
 use berth_api::etcd_cluster::EtcdCluster;
 use berth_api::version::Version;
 use berth_api::{labels, names};
 use berth_plan::etcd_home::name_of;
-use berth_plan::observed::{Observed, annotation, label};
+use berth_plan::object_meta::{annotation, label};
+use berth_plan::observed::{ListedMember, MemberProbe, Observed, RaisedAlarm};
 use berth_plan::settings::Settings;
-use berth_plan::{Action, EtcdCall};
+use berth_plan::{Action, EtcdCall, RunLevel};
 use berth_render::values::Meta;
 use berth_render::{Binary, Catalog, Kind, ObjectKey, TemplateSet};
 use jiff::Timestamp;
@@ -69,7 +70,7 @@ impl<'a> Subject<'a> {
 
     /// How many members have an address and are named in certificates: one that is being added gets them before it has a pod.
     pub(super) fn addressed(&self) -> i32 {
-        let added = self.record.operation.as_ref().filter(|o| o.kind == OperationKind::Grow);
+        let added = self.record.under_way(OperationKind::Grow);
         let added = added.and_then(|o| names::etcd::ordinal(self.name, &o.target));
         added.map_or(self.record.replicas, |ordinal| self.record.replicas.max(ordinal.saturating_add(1)))
     }
@@ -83,17 +84,22 @@ impl<'a> Subject<'a> {
 
     /// Whether it is being restored.
     pub(super) fn is_restored(&self) -> bool {
-        self.record.operation.as_ref().is_some_and(|o| o.kind == OperationKind::Restore)
+        self.record.under_way(OperationKind::Restore).is_some()
     }
 
-    /// Whether a restore has stopped its members, or does so now.
-    pub(super) fn is_stopped(&self) -> bool {
-        self.is_restored() && self.record.operation.as_ref().is_some_and(|o| o.phase != Phase::WaitingForClients)
+    /// What of it is to run.
+    pub(super) fn run_level(&self) -> RunLevel {
+        RunLevel::during(self.record.operation.as_ref())
+    }
+
+    /// Whether Berth changes what runs: `spec.paused` is false, and the pinned templates are at hand.
+    pub(super) fn acts(&self) -> bool {
+        !self.etcd.spec.paused && self.templates().is_some()
     }
 
     /// Whether its members get another version.
     pub(super) fn is_upgraded(&self) -> bool {
-        self.record.operation.as_ref().is_some_and(|o| o.kind == OperationKind::Upgrade)
+        self.record.under_way(OperationKind::Upgrade).is_some()
     }
 
     /// Members whose names are in all pods.
@@ -122,6 +128,41 @@ impl<'a> Subject<'a> {
     pub(super) fn pod(&self, member: &str) -> Option<&'a Value> {
         self.observed.get(&self.key(Kind::Pod, member)).filter(|p| label(p, labels::ETCD_CLUSTER) == Some(self.name))
     }
+
+    /// What a member said, if it answered.
+    pub(super) fn said(&self, member: &str) -> Option<&'a MemberProbe> {
+        self.observed.etcd.as_ref()?.members.get(member)?.as_ref().ok()
+    }
+
+    /// What those said who answered.
+    pub(super) fn answers(&self) -> impl Iterator<Item = &'a MemberProbe> + use<'a> {
+        self.observed.etcd.iter().flat_map(|probe| probe.members.values()).flatten()
+    }
+
+    /// Members as etcd lists them. None: no quorum answered.
+    pub(super) fn listed(&self) -> Option<&'a Vec<ListedMember>> {
+        self.observed.etcd.as_ref()?.list.as_ref()
+    }
+
+    /// Alarms that are raised.
+    pub(super) fn alarms(&self) -> &'a [RaisedAlarm] {
+        self.observed.etcd.as_ref().map_or(&[], |probe| &probe.alarms)
+    }
+
+    /// Its own objects of a kind, by their label.
+    pub(super) fn children(&self, kind: Kind) -> impl Iterator<Item = (&'a ObjectKey, &'a Value)> + use<'a> {
+        children(self.etcd, self.observed, kind)
+    }
+}
+
+/// What of a kind carries the cluster's label.
+pub(crate) fn children<'a>(
+    etcd: &'a EtcdCluster,
+    observed: &'a Observed,
+    kind: Kind,
+) -> impl Iterator<Item = (&'a ObjectKey, &'a Value)> {
+    let (name, namespace) = name_of(etcd);
+    observed.of_kind(kind, namespace).filter(move |(_, o)| label(o, labels::ETCD_CLUSTER) == Some(name))
 }
 
 /// True if it belongs to the `EtcdCluster` of that name. One that names another owner is that owner's; one of Berth's that

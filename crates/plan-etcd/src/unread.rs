@@ -14,12 +14,19 @@ pub static FIELDS: LazyLock<Vec<Row>> = LazyLock::new(|| {
         row("storage.className", &[(cluster, "storage.class_name")]),
         row("storage.size", &[(cluster, "storage.size")]),
         row("quotaBackendBytes", &[(cluster, "quota_bytes")]),
+        row("heartbeatInterval", &[(cluster, "heartbeat_ms")]),
+        row("electionTimeout", &[(cluster, "election_ms")]),
+        row("snapshotCount", &[(cluster, "snapshot_count")]),
         row("images.registry", &[(cluster, "workload.image"), (cluster, "workload.agent_image")]),
+        row("images.overrides", &[(cluster, "workload.image")]),
         row("keepOldData", &[(cluster, "keep_old_data")]),
         // Added to rendered pods.
         row("resources", &[]),
         row("placement", &[]),
+        row("helpers", &[]),
         row("images.pullSecrets", &[]),
+        // Of a Cluster's add-ons.
+        row("images.layout", &[]),
         // What the planner does, or leaves.
         row("clients", &[]),
         row("dataPolicy", &[]),

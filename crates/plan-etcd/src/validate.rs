@@ -1,16 +1,18 @@
 //! Stage 1: what the spec asks for that needs facts to be judged, and what the members are pinned to.
 
-use super::record;
 use super::subject::{Subject, is_ours};
+use super::{record, room};
 use crate::procedures::{growth, upgrade};
 use crate::subject::Input;
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::Record;
 use berth_api::etcd_cluster::{EtcdClusterSpec, LEAST_STORAGE};
+use berth_api::etcd_tuning::timing_fault;
 use berth_api::version::{Minor, Version};
 use berth_api::{names, quantity};
 use berth_plan::model::{Stage, StageId, State};
 use berth_plan::objects::ensure_templates;
+use berth_plan::workload;
 use berth_render::{Catalog, Kind};
 
 /// The stage, and what the members run with. Without a record nothing can be made.
@@ -61,8 +63,18 @@ pub(super) fn volumes(spec: &EtcdClusterSpec) -> Result<(), State> {
 
 /// Requests that are more than their limit, which no API server takes.
 pub(super) fn resources(spec: &EtcdClusterSpec) -> Result<(), State> {
-    match spec.resources.as_ref().and_then(quantity::beyond_limit) {
-        Some(why) => Err(State::blocked(Reason::InvalidSpec, format!("spec.resources: {why}"))),
+    let of_etcd = spec.resources.as_ref().and_then(quantity::beyond_limit).map(|why| format!("spec.resources: {why}"));
+    let of_helpers = || spec.helpers.beyond_limit().map(|(field, why)| format!("spec.{field}.resources: {why}"));
+    match of_etcd.or_else(of_helpers) {
+        Some(why) => Err(State::blocked(Reason::InvalidSpec, why)),
+        None => Ok(()),
+    }
+}
+
+/// Intervals with which etcd does not start.
+pub(super) fn timing(spec: &EtcdClusterSpec) -> Result<(), State> {
+    match timing_fault(spec.heartbeat_interval.as_deref(), spec.election_timeout.as_deref()) {
+        Some(why) => Err(State::blocked(Reason::InvalidSpec, format!("spec.{why}"))),
         None => Ok(()),
     }
 }
@@ -77,6 +89,12 @@ fn refusal(s: &Subject<'_>) -> Option<State> {
     if let Err(refusal) = wanted_version(s) {
         return Some(refusal);
     }
+    if let Some(why) = another_image(s) {
+        return Some(State::blocked(Reason::InvalidSpec, why));
+    }
+    if let Some(refusal) = room::refusal(s) {
+        return Some(refusal);
+    }
     if let growth::GrowthStep::Refuse(refusal) = growth::decide_growth(s) {
         return Some(refusal);
     }
@@ -85,10 +103,16 @@ fn refusal(s: &Subject<'_>) -> Option<State> {
         State::blocked(
             Reason::EtcdChangeUnsupported,
             format!(
-                "spec.replicas: this etcd was made by an earlier version of Berth, whose agent lets no member join: it cannot grow from {there} to {wanted} members. Set it back to {there} (spec.etcd.replicas of its Cluster); until then etcd runs unchanged"
+                "spec.replicas: this etcd is of an earlier Berth, whose agent lets no member join: it cannot grow from {there} to {wanted} members. Set it back to {there} (spec.etcd.replicas of its Cluster); until then etcd runs unchanged"
             ),
         )
     })
+}
+
+/// What is wrong with the image that the spec names for etcd: what runs goes on.
+fn another_image(s: &Subject<'_>) -> Option<String> {
+    let version = s.etcd.spec.version.parse().ok()?;
+    workload::of_another_version(&s.etcd.spec.images, names::ETCD, version, "spec.version")
 }
 
 /// The version that members are to run. Err: they go on as they are, and the rest of the spec still takes effect.

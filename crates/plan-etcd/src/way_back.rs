@@ -1,6 +1,6 @@
 //! What a person does about a quorum that is lost for good: what is left comes before any backup, since it may hold more.
 
-use super::backups::{newest, store};
+use super::backups::newest_and_store;
 use super::subject::{Subject, etcdctl};
 use super::volumes::has_lost;
 use berth_plan::etcd_home::{Home, keep_volumes};
@@ -14,9 +14,8 @@ pub(super) fn now(s: &Subject<'_>) -> Option<String> {
 
 /// The commands, as they are typed, and what is to be known of them.
 pub(super) fn of(s: &Subject<'_>, lost: &[String], left: &[String]) -> String {
-    let (of, verb) = (s.members().len(), if left.len() == 1 { "holds" } else { "hold" });
-    let newest = newest(s, Home::of(s.etcd).namespace);
-    let store = store(s, newest.as_ref().map(|(backup, _)| backup));
+    let of = s.members().len();
+    let (newest, store) = newest_and_store(s);
     let backup = newest.and_then(|(backup, at)| {
         let name = backup.metadata.name?;
         Some(format!(
@@ -38,11 +37,11 @@ pub(super) fn of(s: &Subject<'_>, lost: &[String], left: &[String]) -> String {
     }
     let (lost, names) = (lost.join(", "), left.join(", "));
     let said = format!(
-        "{lost} of {of} members lost their data, so no quorum can ever be again. What {names} {verb} may be more than any backup"
+        "{lost} of {of} members lost their data: the quorum is lost for good. Data of {names} may be newer than any backup"
     );
     let Some(store) = store else {
         return format!(
-            "{said}, and no store for backups may have it (chart value backups.stores). Keep the volume: {}. Then restore it by a store of your own: {} --survivors --secret SECRET",
+            "{said}, and no store for backups takes it (chart value backups.stores). Keep the volume: {}. Then restore it by a store of your own: {} --survivors --secret SECRET",
             keep_volumes(s.namespace, &left.iter().map(String::as_str).collect::<Vec<_>>()),
             Home::of(s.etcd).command("restore")
         );
@@ -54,16 +53,15 @@ pub(super) fn of(s: &Subject<'_>, lost: &[String], left: &[String]) -> String {
 
 /// What is done where members have different data, and nobody knows which is right: nothing of any of them is lost by it.
 pub(super) fn differing(s: &Subject<'_>) -> String {
-    let newest = newest(s, Home::of(s.etcd).namespace);
-    let to = store(s, newest.as_ref().map(|(backup, _)| backup))
-        .map_or_else(|| "--secret SECRET".to_owned(), |store| format!("--store {store}"));
+    let (_, store) = newest_and_store(s);
+    let to = store.map_or_else(|| "--secret SECRET".to_owned(), |store| format!("--store {store}"));
     let save = s
         .members()
         .iter()
         .map(|m| format!("{} {to} --member {m}", Home::of(s.etcd).command("backup")))
         .collect::<Vec<_>>();
     format!(
-        "Save what each of them holds, before anything else: {}. Look which is right: {}. Then restore the backup of that one: {} --backup NAME",
+        "First back up each member: {}. Compare them: {}. Then restore the backup of the right one: {} --backup NAME",
         save.join(" && "),
         etcdctl(s, &format!("{}-0", s.name), "endpoint status --cluster -w table"),
         Home::of(s.etcd).command("restore")

@@ -7,11 +7,15 @@ use crate::object_meta::label;
 use berth_api::backup::EtcdBackupSpec;
 use berth_api::{labels, names};
 use berth_render::{Kind, ObjectKey};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 /// How long a Job of an `EtcdBackup` may take with all its tries, in seconds: 8 GiB at 5 MiB/s, there and back.
 pub const DEADLINE: i64 = 3600;
+
+/// A Job gets its pod within a second or two. One that has none after so many seconds gets none: a quota or a policy refuses it, the Job is
+/// suspended, or nobody makes pods.
+pub const POD_AFTER: i64 = 10;
 
 /// Whose time a Job takes: each pool has as many places as the chart value `backups.concurrent` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,7 +29,7 @@ pub enum Pool {
 impl Pool {
     /// The pool of an `EtcdBackup`.
     pub fn of(spec: &EtcdBackupSpec) -> Self {
-        let is_teams = spec.cluster_ref.is_none() || spec.secret_ref.is_some() || spec.claim_ref.is_some();
+        let is_teams = spec.cluster_ref.is_none() || spec.store.secret_ref.is_some() || spec.store.claim_ref.is_some();
         if is_teams { Self::Teams } else { Self::Platform }
     }
 
@@ -56,8 +60,12 @@ pub struct BackupJob {
     pub does: Does,
     /// Whose places it takes.
     pub pool: Pool,
+    /// The namespace of the Job, where its pods are.
+    pub home: String,
     /// It is in the team's own namespace.
     pub stands_alone: bool,
+    /// It has a pod, or had one: between two tries it keeps its place.
+    pub had_pod: bool,
     /// When it was created, by the API server's clock.
     pub began: Timestamp,
     /// It tries no more.
@@ -74,23 +82,71 @@ impl BackupJob {
         Some(Self {
             does: if name == names::backup(&of.name) { Does::Take } else { Does::Delete },
             pool: if is_teams { Pool::Teams } else { Pool::Platform },
+            home: namespace.to_owned(),
             stands_alone,
+            had_pod: had_pod(&job["status"]),
             began: job["metadata"]["creationTimestamp"].as_str()?.parse().ok()?,
-            ended: has_ended(job),
+            ended: ["Complete", "Failed"].iter().any(|type_| condition(job, type_).is_some()),
             of,
         })
     }
 
-    /// Whether it is at work. After its deadline it is not, whatever it says: its own clock may have been stopped by `spec.suspend`.
+    /// Whether it is at work, or about to be. After its deadline it is not, whatever it says: its own clock may have been stopped by
+    /// `spec.suspend`.
     pub fn works(&self, now: Timestamp) -> bool {
+        self.is_open(now) && !self.lacks_pod(now)
+    }
+
+    /// Whether it waits for a pod that it does not get. It goes on as soon as it gets one.
+    pub fn lacks_pod(&self, now: Timestamp) -> bool {
+        self.is_open(now) && !self.had_pod && now.duration_since(self.began).as_secs() >= POD_AFTER
+    }
+
+    fn is_open(&self, now: Timestamp) -> bool {
         !self.ended && now.duration_since(self.began).as_secs() < DEADLINE
     }
 }
 
-/// Whether a Job is complete or has failed.
-pub fn has_ended(job: &Value) -> bool {
+/// Whether its controller has counted a pod. It says nothing of those that were refused.
+fn had_pod(status: &Value) -> bool {
+    let counts = ["active", "terminating", "succeeded", "failed"].iter().any(|count| status[count].as_u64() > Some(0));
+    let uncounted = status["uncountedTerminatedPods"].as_object();
+    counts || uncounted.into_iter().flatten().any(|(_, pods)| pods.as_array().is_some_and(|pods| !pods.is_empty()))
+}
+
+/// How long ago a Job was created, by the API server's clock.
+pub fn age(job: &Value, now: Timestamp) -> SignedDuration {
+    let created: Option<Timestamp> = job["metadata"]["creationTimestamp"].as_str().and_then(|at| at.parse().ok());
+    created.map(|at| now.duration_since(at)).unwrap_or_default()
+}
+
+/// A condition of a Job that is true.
+pub fn condition<'a>(job: &'a Value, type_: &str) -> Option<&'a Value> {
     let all = job.pointer("/status/conditions").and_then(Value::as_array);
-    all.into_iter().flatten().any(|c| (c["type"] == "Complete" || c["type"] == "Failed") && c["status"] == "True")
+    all.into_iter().flatten().find(|c| c["type"] == type_ && c["status"] == "True")
+}
+
+/// Labels of what is made for an `EtcdBackup` or an `EtcdRestore`: its name and its namespace.
+pub fn owner_labels(owner: Kind) -> [&'static str; 2] {
+    if owner == Kind::EtcdBackup {
+        [labels::ETCD_BACKUP, labels::ETCD_BACKUP_NAMESPACE]
+    } else {
+        [labels::ETCD_RESTORE, labels::ETCD_RESTORE_NAMESPACE]
+    }
+}
+
+/// The Jobs that an `EtcdBackup` or an `EtcdRestore` may have, by name.
+pub fn job_names(owner: Kind, name: &str) -> [String; 2] {
+    if owner == Kind::EtcdBackup {
+        [names::backup(name), names::backup_deletion(name)]
+    } else {
+        [names::restore_check(name), names::restore(name)]
+    }
+}
+
+/// The Secret beside a Job: it has its name.
+pub fn secret_beside(job: &ObjectKey) -> ObjectKey {
+    ObjectKey { kind: Kind::Secret, ..job.clone() }
 }
 
 /// The `EtcdBackup` or `EtcdRestore` that a Job is made for, by its labels, its name and where it is.
@@ -99,17 +155,14 @@ pub fn made_for(job: &Value) -> Option<ObjectKey> {
     if label(job, labels::MANAGED_BY) != Some(labels::MANAGED_BY_VALUE) {
         return None;
     }
-    let named = |kind: Kind, name: &str, namespace: &str| Some((kind, label(job, name)?, label(job, namespace)?));
-    let of_backup = named(Kind::EtcdBackup, labels::ETCD_BACKUP, labels::ETCD_BACKUP_NAMESPACE);
-    let of_restore = || named(Kind::EtcdRestore, labels::ETCD_RESTORE, labels::ETCD_RESTORE_NAMESPACE);
-    let (kind, name, namespace) = of_backup.or_else(of_restore)?;
-    let jobs = if kind == Kind::EtcdBackup {
-        [names::backup(name), names::backup_deletion(name)]
-    } else {
-        [names::restore_check(name), names::restore(name)]
+    let named = |kind: Kind| {
+        let [name, namespace] = owner_labels(kind);
+        Some((kind, label(job, name)?, label(job, namespace)?))
     };
+    let (kind, name, namespace) = [Kind::EtcdBackup, Kind::EtcdRestore].into_iter().find_map(named)?;
     let is_there = home == namespace || names::is_control_plane_namespace(home, namespace);
-    (is_there && jobs.iter().any(|job| job == own)).then(|| ObjectKey::namespaced(kind, namespace, name))
+    (is_there && job_names(kind, name).iter().any(|job| job == own))
+        .then(|| ObjectKey::namespaced(kind, namespace, name))
 }
 
 /// Labels that a Job and the Secret beside it have both, or neither.
@@ -174,6 +227,7 @@ mod tests {
     fn a_job_works_until_it_has_ended_and_for_an_hour() {
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
         let mut live = job("backup-one", &names::control_plane_namespace("team-a", "acme"), &of_backup());
+        live["status"]["active"] = 1.into();
         let seen = BackupJob::read(&live).unwrap();
         assert_eq!((seen.does, seen.pool, seen.stands_alone), (Does::Take, Pool::Platform, false));
         assert!(seen.works(at("2026-01-01T00:59:59Z")) && !seen.works(at("2026-01-01T01:00:00Z")));
@@ -185,6 +239,40 @@ mod tests {
         }
         let alone = BackupJob::read(&job("backup-one-delete", "team-a", &of_backup())).unwrap();
         assert_eq!((alone.does, alone.pool, alone.stands_alone), (Does::Delete, Pool::Teams, true));
+    }
+
+    #[test]
+    fn a_job_without_a_pod_is_not_at_work() {
+        let at =
+            |seconds: i64| "2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap() + SignedDuration::from_secs(seconds);
+        let mut live = job("backup-one", &names::control_plane_namespace("team-a", "acme"), &of_backup());
+        let mut judged = |status: Value, seconds: i64| {
+            live["status"] = status;
+            let seen = BackupJob::read(&live).unwrap();
+            (seen.works(at(seconds)), seen.lacks_pod(at(seconds)))
+        };
+        let (works, lacks, ended) = ((true, false), (false, true), (false, false));
+        for (status, seconds, wanted) in [
+            (Value::Null, 9, works),
+            (Value::Null, 10, lacks),
+            // As the Job controller writes it when it could make none.
+            (
+                json!({"active": 0, "ready": 0, "terminating": 0, "startTime": "2026-01-01T00:00:00Z", "uncountedTerminatedPods": {}}),
+                10,
+                lacks,
+            ),
+            (json!({"conditions": [{"type": "Suspended", "status": "True"}]}), 10, lacks),
+            (json!({"active": 1, "ready": 0}), 10, works),
+            (json!({"terminating": 1}), 10, works),
+            // It tries again after ten seconds, or twenty.
+            (json!({"active": 0, "failed": 1}), 10, works),
+            (json!({"uncountedTerminatedPods": {"failed": ["uid"]}}), 10, works),
+            (json!({"uncountedTerminatedPods": {"failed": []}}), 10, lacks),
+            (json!({"conditions": [{"type": "Failed", "status": "True"}]}), 10, ended),
+            (Value::Null, 3600, ended),
+        ] {
+            assert_eq!(judged(status.clone(), seconds), wanted, "{status} {seconds}");
+        }
     }
 
     #[test]

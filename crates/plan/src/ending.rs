@@ -1,6 +1,6 @@
 //! What a deletion waits for, for people.
 
-use crate::observed::deleting;
+use crate::object_meta::deleting;
 use berth_render::ObjectKey;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -20,9 +20,7 @@ pub fn pod(key: &ObjectKey, pod: &Value, now: Timestamp) -> String {
     match due {
         Some(due) if now.duration_since(due) >= LATE => {
             let (namespace, name) = (key.namespace.as_deref().unwrap_or_default(), &key.name);
-            format!(
-                "{key} (it should have ended by {due}; where it runs, and what its kubelet says: kubectl -n {namespace} describe pod {name})"
-            )
+            format!("{key} (it should have ended by {due}; see kubectl -n {namespace} describe pod {name})")
         }
         _ => key.to_string(),
     }
@@ -62,7 +60,7 @@ mod tests {
         assert_eq!(of(json!({"deletionTimestamp": "2026-01-01T00:00:55Z"})), "Pod n/p");
         assert_eq!(
             of(json!({"deletionTimestamp": "2026-01-01T00:00:30Z"})),
-            "Pod n/p (it should have ended by 2026-01-01T00:00:30Z; where it runs, and what its kubelet says: kubectl -n n describe pod p)"
+            "Pod n/p (it should have ended by 2026-01-01T00:00:30Z; see kubectl -n n describe pod p)"
         );
         assert_eq!(
             of(json!({"deletionTimestamp": "2026-01-01T00:00:55Z", "finalizers": ["example.com/a", "b"]})),

@@ -3,6 +3,7 @@
 use berth_api::etcd_cluster::{EtcdCluster, EtcdClusterSpec};
 use berth_api::{labels, names};
 use jiff::SignedDuration;
+use kube_core::ResourceExt as _;
 use serde_json::json;
 
 /// Name and namespace.
@@ -26,7 +27,7 @@ impl<'a> Home<'a> {
     /// Of that `EtcdCluster`. A tenant's etcd is its `Cluster`'s. Whoever creates an `EtcdCluster` writes its labels, so they count only where
     /// that `Cluster`'s control plane is, to which Berth alone writes: in any other namespace they would have a say in another team's.
     pub fn of(etcd: &'a EtcdCluster) -> Self {
-        let label = |name: &str| etcd.metadata.labels.as_ref()?.get(name).map(String::as_str);
+        let label = |name: &str| etcd.labels().get(name).map(String::as_str);
         let (own, within) = name_of(etcd);
         match (label(labels::CLUSTER_NAMESPACE), label(labels::CLUSTER_NAME)) {
             (Some(namespace), Some(name)) if names::control_plane_namespace(namespace, name) == within => {

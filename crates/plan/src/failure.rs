@@ -12,6 +12,8 @@ pub struct Failure {
     pub reason: Reason,
     /// Object and answer.
     pub message: String,
+    /// It was a write inside the tenant; any other was one in the meta cluster, or of the object itself.
+    pub in_tenant: bool,
 }
 
 impl Failure {

@@ -4,6 +4,7 @@
 //! `EtcdRestore`), `berth-plan-etcd` (`EtcdCluster`), `berth-plan-cluster` (`Cluster`). Controllers, the command line and the tests call the
 //! same functions.
 
+pub mod admission;
 pub mod asked;
 pub mod backup_jobs;
 pub mod digest;
@@ -11,6 +12,7 @@ pub mod ending;
 pub mod etcd_home;
 pub mod failure;
 pub mod fleet;
+pub mod leads;
 pub mod meta_cluster;
 pub mod model;
 pub mod object_meta;
@@ -18,6 +20,8 @@ pub mod objects;
 pub mod observed;
 pub mod planner;
 pub mod requeue;
+pub mod room;
+pub mod run_level;
 pub mod secrets;
 pub mod settings;
 pub mod times;
@@ -33,5 +37,6 @@ pub use model::{
 };
 pub use observed::Observed;
 pub use planner::{Input, Outcome, Planner};
+pub use run_level::RunLevel;
 pub use secrets::SecretFacts;
 pub use settings::Settings;

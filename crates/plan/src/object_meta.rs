@@ -7,6 +7,12 @@ pub fn uid(object: &Value) -> &str {
     object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default()
 }
 
+/// UID and resourceVersion, by which a write names what it was planned for.
+pub fn version_of(object: &Value) -> (String, String) {
+    let version = object.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default();
+    (uid(object).to_owned(), version.to_owned())
+}
+
 /// `metadata.labels[name]`.
 pub fn label<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
     object.pointer("/metadata/labels")?.get(name)?.as_str()

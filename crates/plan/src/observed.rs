@@ -1,18 +1,19 @@
 //! What was read, as plain data.
 
-pub use crate::asked::ApiVersion;
-use crate::asked::{Answers, Look};
+use crate::admission::Admission;
+use crate::asked::{Answers, ApiVersion, Look};
 use crate::backup_jobs::BackupJob;
-pub use crate::digest::{hex, sha256};
 use crate::fleet::Answer;
+use crate::leads::{Leads, Leases};
 use crate::meta_cluster::MetaCluster;
 use crate::model::EtcdCallResult;
-pub use crate::object_meta::{annotation, deleting, label, uid};
+use crate::objects::service_address::RefusedAddress;
+use crate::room::Volume;
 use crate::secrets::SecretFacts;
 use berth_api::cluster::NodesStatus;
 use berth_api::text::TenantText;
 use berth_api::version::Version;
-use berth_pki::{CertInfo, PkiError};
+use berth_pki::{CertInfo, PkiError, Root};
 use berth_render::{Kind, Listing, ObjectKey, TemplateSet};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,14 +41,18 @@ pub struct Observed {
     pub api: ApiProbe,
     /// What was found in the tenant that matters to the next minor.
     pub look: Look,
+    /// Who leads in the tenant's control plane, as far as was looked. None: not in this life of the operator.
+    pub leads: Option<Arc<Leads>>,
+    /// What keeps writes in the tenant from going through, if that was looked at.
+    pub admission: Option<Arc<Admission>>,
     /// How the API servers answered their clients, by pod: while a canary serves.
     pub answers: BTreeMap<String, Answers>,
     /// The published kubeconfig: fingerprint of its content.
     pub published: Published,
     /// What is in the namespace could not be read: the operator's rights there are not there (yet).
     pub denied: bool,
-    /// Services that asked for their former address in vain.
-    pub refused_addresses: BTreeSet<ObjectKey>,
+    /// Services that asked for an address or a port in vain.
+    pub refused_addresses: BTreeMap<ObjectKey, RefusedAddress>,
     /// The namespace that the `Cluster` itself is in is being deleted.
     pub team_namespace_ends: bool,
     /// The UID of that namespace. None: not known.
@@ -56,6 +61,8 @@ pub struct Observed {
     pub attachment: AttachmentSeen,
     /// Why the operator does not connect to `spec.endpoint.host`: it leads to an address that is no tenant's.
     pub refused_host: Option<TenantText>,
+    /// The volumes of etcd's members, by member: read where the spec asks more of their nodes than what runs.
+    pub volumes: BTreeMap<String, Volume>,
     /// What etcd's members said, if they were asked.
     pub etcd: Option<EtcdProbe>,
     /// What etcd was told in this reconcile to look after its databases.
@@ -155,6 +162,10 @@ pub struct Nodes {
 pub struct InsideTenant {
     /// The tenant's nodes, if they were read.
     pub nodes: Option<Nodes>,
+    /// Leases that were asked for, if they were read.
+    pub leases: Option<Leases>,
+    /// Why pods of add-ons do not serve, as they say, by their label `k8s-app`, if that was asked.
+    pub pods: BTreeMap<String, TenantText>,
     listed: BTreeSet<Listing>,
     objects: BTreeMap<ObjectKey, Option<Value>>,
 }
@@ -186,6 +197,8 @@ impl InsideTenant {
     /// Takes in what was read elsewhere.
     pub fn extend(&mut self, other: Self) {
         self.nodes = other.nodes.or(self.nodes.take());
+        self.leases = other.leases.or(self.leases.take());
+        self.pods.extend(other.pods);
         self.listed.extend(other.listed);
         self.objects.extend(other.objects);
     }
@@ -326,8 +339,8 @@ impl Observed {
     pub fn pair(&self, secret: &ObjectKey, name: &str) -> Option<Result<&CertInfo, &PkiError>> {
         self.secrets.get(secret)?.pair(name)
     }
-    /// The CA's certificate in a Secret of Cluster API's shape, if it is whole.
-    pub fn ca(&self, secret: &ObjectKey) -> Option<&CertInfo> {
-        self.pair(secret, "tls").and_then(Result::ok)
+    /// The CA in a Secret of Cluster API's shape, if it is whole.
+    pub fn root(&self, secret: &ObjectKey) -> Option<&Root> {
+        self.secrets.get(secret)?.root()?.ok()
     }
 }

@@ -98,10 +98,8 @@ pub fn ready(
 ) -> Verdict {
     let no = |reason, message| Verdict::new(T::Ready, Some(false), reason, message);
     match (problem, unread) {
-        _ if deleting => {
-            let rest = problem.map(|(_, message)| format!("; {message}")).unwrap_or_default();
-            no(Reason::Deleting, format!("being deleted{rest}"))
-        }
+        (Some((_, message)), _) if deleting => no(Reason::Deleting, message.clone()),
+        (None, _) if deleting => no(Reason::Deleting, "being deleted".into()),
         (Some((reason, message)), _) if paused => {
             no(*reason, format!("{message}; spec.paused is true: set it to false to continue"))
         }

@@ -16,7 +16,6 @@ use crate::{
     Binary,
     error::TemplateSetError,
     folders::{Files, Folders},
-    object::hex,
     reads::Reads,
 };
 
@@ -192,7 +191,7 @@ impl TemplateSet {
                 hash.update(part);
             }
         }
-        hex(&hash.finalize())
+        format!("{:x}", hash.finalize())
     }
 
     /// The set as the `data` of a ConfigMap (some tens of KiB).

@@ -2,73 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::{etcd_bootstrap::BootstrapState, names, version::Version};
+use berth_api::{etcd_bootstrap::BootstrapState, names};
 use serde::Serialize;
 
 use crate::{
-    Object, RenderError, TemplateSet, env,
+    Binary, Object, RenderError, TemplateSet, env,
     finish::{Document, finish},
     shape,
     values::{ApiClientValues, ApiServerServiceValues, ApiServerValues, EtcdServicesValues, EtcdValues},
 };
-
-/// The parts of a tenant that Berth runs in pods.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub enum Binary {
-    /// kube-apiserver.
-    ApiServer,
-    /// kube-controller-manager.
-    ControllerManager,
-    /// kube-scheduler.
-    Scheduler,
-    /// etcd.
-    Etcd,
-}
-
-impl Binary {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::ApiServer, Self::ControllerManager, Self::Scheduler, Self::Etcd];
-
-    /// The name of the binary, of its container and of the label `app.kubernetes.io/component`; but for etcd also of the
-    /// Deployment.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::ApiServer => "kube-apiserver",
-            Self::ControllerManager => "kube-controller-manager",
-            Self::Scheduler => "kube-scheduler",
-            Self::Etcd => "etcd",
-        }
-    }
-
-    /// Its part of a `Cluster`'s spec: `spec.<field>`.
-    pub fn field(self) -> &'static str {
-        match self {
-            Self::ApiServer => "apiServer",
-            Self::ControllerManager => "controllerManager",
-            Self::Scheduler => "scheduler",
-            Self::Etcd => "etcd",
-        }
-    }
-
-    /// The folder of its templates.
-    pub fn folder(self) -> &'static str {
-        match self {
-            Self::ApiServer => "apiserver",
-            Self::ControllerManager => "controller-manager",
-            Self::Scheduler => "scheduler",
-            Self::Etcd => "cluster",
-        }
-    }
-
-    /// The tag of its image.
-    pub(crate) fn tag(self, version: Version) -> String {
-        match self {
-            Self::ApiServer | Self::ControllerManager | Self::Scheduler => format!("v{version}"),
-            // Upstream counts its builds of etcd's image; the first is enough, since tags are never moved.
-            Self::Etcd => format!("{version}-0"),
-        }
-    }
-}
 
 /// What templates see: the values, and what follows from them.
 #[derive(Serialize)]
@@ -199,7 +141,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Catalog,
+        Catalog, KUBERNETES,
         values::{AccessValues, CoreDnsValues, EndpointValues, JoinValues, KubeProxyValues},
     };
 
@@ -224,9 +166,10 @@ mod tests {
             Binary::ApiServer => known(&ApiServerValues::default()),
             _ => known(&ApiClientValues::default()),
         };
-        let components = Binary::ALL.into_iter().filter(|c| *c != Binary::Etcd);
-        let kubernetes: Vec<_> = components
-            .map(|c| (c.folder(), known_to(c)))
+        let kubernetes: Vec<_> = KUBERNETES
+            .programs
+            .iter()
+            .map(|(binary, _)| (binary.folder(), known_to(*binary)))
             .chain([
                 ("common/apiserver", known(&ApiServerServiceValues::default())),
                 ("addons/coredns", known(&CoreDnsValues::default())),
@@ -264,6 +207,27 @@ mod tests {
             }
             let templates = set.paths().into_iter().filter(|path| !path.ends_with("versions.yaml")).count();
             assert_eq!(seen, templates, "{}: a folder that nothing renders", set.name());
+        }
+    }
+
+    /// An operator that does not know newer values reads newer templates from a tenant's namespace.
+    #[test]
+    fn an_operator_from_before_renders_newer_templates_as_without_what_it_does_not_know() {
+        const NEWER: [&str; 5] = ["admission", "admission_enables", "audit", "proxy", "trusted_ca"];
+        let catalog = Catalog::builtin();
+        for set in catalog.minors().into_iter().filter_map(|minor| catalog.kubernetes(minor)) {
+            let render = |values: &Value| {
+                let all = documents_of(set, Binary::ApiServer.folder(), values, Derived::default()).unwrap();
+                all.into_iter().map(|document| document.value).collect::<Vec<_>>()
+            };
+            let without = serde_json::to_value(ApiServerValues::default()).unwrap();
+            let (mut before, mut with) = (without.clone(), without.clone());
+            for name in NEWER {
+                before.as_object_mut().unwrap().remove(name).unwrap();
+            }
+            with["proxy"] = serde_json::json!([{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}]);
+            assert_eq!(render(&before), render(&without), "{}", set.name());
+            assert_ne!(render(&with), render(&without), "{}", set.name());
         }
     }
 }

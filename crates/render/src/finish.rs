@@ -5,6 +5,9 @@
 
 mod configuration;
 mod pods;
+mod resources;
+
+pub use resources::lay_over;
 
 use std::collections::BTreeMap;
 

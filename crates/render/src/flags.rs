@@ -4,12 +4,17 @@
 //! [`Source::Field`] row here: its arguments go where extra arguments go, which every template set has room for, also one that a tenant
 //! was pinned to before the field existed. `tests/flags.rs` holds the table against templates and real binaries.
 
+mod audit;
+mod files;
+
 use berth_api::{ClusterSpec, common::Arg};
 
 use crate::{
     Binary::{self, ApiServer, ControllerManager, Etcd, Scheduler},
     values::ExtraArg,
 };
+
+pub use files::{file_of, names_a_file};
 
 /// Flags that share everything.
 #[derive(Clone, Copy, Debug)]
@@ -140,9 +145,19 @@ pub const FLAGS: &[Flag] = &[
     ),
     template(
         API_SERVER,
-        &["audit-log-path", "audit-policy-file"],
-        "the audit log goes to the container's output, with a fixed policy",
+        &["audit-log-path"],
+        "the audit log goes to the container's output; to send it elsewhere, too, use spec.apiServer.audit.webhook",
     ),
+    template(API_SERVER, &["audit-policy-file"], "use spec.apiServer.audit.policy"),
+    template(API_SERVER, &["audit-webhook-config-file"], "use spec.apiServer.audit.webhook"),
+    audit::MODE,
+    audit::TRUNCATE,
+    audit::INITIAL_BACKOFF,
+    audit::BUFFER_SIZE,
+    audit::MAX_SIZE,
+    audit::MAX_WAIT,
+    audit::THROTTLE_QPS,
+    audit::THROTTLE_BURST,
     template(
         API_SERVER,
         &["kubelet-certificate-authority", "kubelet-client-certificate", "kubelet-client-key"],
@@ -160,6 +175,7 @@ pub const FLAGS: &[Flag] = &[
         &["admission-control"],
         "it would turn off every plugin that it does not name; use enable-admission-plugins and disable-admission-plugins",
     ),
+    template(API_SERVER, &["admission-control-config-file"], "use spec.apiServer.admission.configuration"),
     template(API_SERVER, &["kubelet-preferred-address-types"], "kubelets are reached at their InternalIP first"),
     template(API_SERVER, &["proxy-client-cert-file", "proxy-client-key-file"], FRONT_PROXY),
     template(
@@ -252,15 +268,24 @@ pub const FLAGS: &[Flag] = &[
     ),
     closed(ETCD, &["auto-tls", "peer-auto-tls"], CERTIFICATES),
     template(ETCD, &["quota-backend-bytes"], "use spec.quotaBackendBytes of the EtcdCluster"),
+    template(
+        ETCD,
+        &["election-timeout", "heartbeat-interval", "snapshot-count"],
+        "use spec.electionTimeout, spec.heartbeatInterval and spec.snapshotCount of the EtcdCluster",
+    ),
     closed(ETCD, &["unsafe-no-fsync"], "it loses data"),
 ];
 
 impl Flag {
     /// The row of a component's flag, if it has one.
     pub fn find<'a>(flags: &'a [Self], component: Binary, name: &str) -> Option<&'a Self> {
-        // pflag takes `--log_dir` for `--log-dir`.
-        let name = name.replace('_', "-");
+        let name = Self::spelled(name);
         flags.iter().find(|flag| flag.components.contains(&component) && flag.names.contains(&name.as_str()))
+    }
+
+    /// As in the tables: pflag takes `--log_dir` for `--log-dir`.
+    fn spelled(name: &str) -> String {
+        name.replace('_', "-")
     }
 
     /// Why a user may not set it to that by an extra argument.

@@ -5,71 +5,8 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::Value;
-
-/// A kind from the closed table. The order of the variants is the order in which objects are applied, see [`Kind::ALL`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// `v1` Namespace.
-    Namespace,
-    /// `v1` ServiceAccount (in tenants).
-    ServiceAccount,
-    /// `rbac.authorization.k8s.io/v1` ClusterRole (in tenants).
-    ClusterRole,
-    /// `rbac.authorization.k8s.io/v1` ClusterRoleBinding (in tenants).
-    ClusterRoleBinding,
-    /// `rbac.authorization.k8s.io/v1` Role (in tenants).
-    Role,
-    /// `rbac.authorization.k8s.io/v1` RoleBinding.
-    RoleBinding,
-    /// `networking.k8s.io/v1` NetworkPolicy.
-    NetworkPolicy,
-    /// `policy/v1` PodDisruptionBudget.
-    PodDisruptionBudget,
-    /// `v1` Secret.
-    Secret,
-    /// `v1` ConfigMap.
-    ConfigMap,
-    /// `k8s.cni.cncf.io/v1` NetworkAttachmentDefinition (read where a `Cluster` names one, and copied to where its pods are).
-    NetworkAttachmentDefinition,
-    /// `v1` PersistentVolumeClaim (observed and deleted, made by StatefulSets).
-    PersistentVolumeClaim,
-    /// `v1` Service.
-    Service,
-    /// `v1` Endpoints (in tenants).
-    Endpoints,
-    /// `discovery.k8s.io/v1` EndpointSlice (in tenants).
-    EndpointSlice,
-    /// `berth.dev/v1alpha1` EtcdCluster.
-    EtcdCluster,
-    /// `berth.dev/v1alpha1` Cluster (read; its status and finalizers are written).
-    Cluster,
-    /// `berth.dev/v1alpha1` EtcdBackup.
-    EtcdBackup,
-    /// `berth.dev/v1alpha1` EtcdBackupSchedule.
-    EtcdBackupSchedule,
-    /// `berth.dev/v1alpha1` EtcdRestore (created where a lost quorum is restored by itself).
-    EtcdRestore,
-    /// `berth.dev/v1alpha1` ClusterRevision.
-    ClusterRevision,
-    /// `apps/v1` StatefulSet.
-    StatefulSet,
-    /// `apps/v1` Deployment.
-    Deployment,
-    /// `apps/v1` DaemonSet (in tenants).
-    DaemonSet,
-    /// `batch/v1` Job.
-    Job,
-    /// `v1` Pod (observed and deleted, made by workloads).
-    Pod,
-    /// `storage.k8s.io/v1` StorageClass (read where volumes are to grow).
-    StorageClass,
-    /// `v1` PersistentVolume (read where a member of etcd finds no node).
-    PersistentVolume,
-    /// `v1` Node (read where a member of etcd finds no node).
-    Node,
-}
 
 /// Where in the meta cluster Berth meets objects of a kind: what a right is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,92 +17,119 @@ pub enum Place {
     ControlPlane,
 }
 
+/// How Berth handles a kind.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// It writes objects of it.
+    Applied,
+    /// It only observes and deletes them.
+    Observed,
+}
+
+/// Whether objects of a kind live in a namespace.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    Namespaced,
+    Cluster,
+}
+
 /// One row of the table.
 struct Row {
-    kind: Kind,
     name: &'static str,
     group: &'static str,
     version: &'static str,
     plural: &'static str,
-    namespaced: bool,
-    /// Berth writes objects of this kind itself. False: only observed and deleted.
-    applied: bool,
+    scope: Scope,
+    used: Use,
 }
 
-const fn row(
-    kind: Kind,
-    name: &'static str,
-    group: &'static str,
-    version: &'static str,
-    plural: &'static str,
-    namespaced: bool,
-) -> Row {
-    Row { kind, name, group, version, plural, namespaced, applied: true }
-}
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident: $group:expr, $version:expr, $plural:expr, $scope:ident, $used:ident;)+) => {
+        /// A kind from the closed table. The order of the variants is the order in which objects are applied, see [`Kind::ALL`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        pub enum Kind { $($(#[$doc])* $kind,)+ }
 
-const fn observed(mut row: Row) -> Row {
-    row.applied = false;
-    row
+        const TABLE: &[Row] = &[$(Row {
+            name: stringify!($kind), group: $group, version: $version, plural: $plural, scope: Scope::$scope,
+            used: Use::$used,
+        },)+];
+
+        impl Kind {
+            /// Every kind, in apply order.
+            pub const ALL: [Self; TABLE.len()] = [$(Self::$kind),+];
+        }
+    };
 }
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 const BERTH: &str = "berth.dev";
 
-/// In apply order: each object after those that it needs in order to work at once.
-/// The namespace holds everything. RBAC comes next, since a 403 for the next write costs a reconcile. Policies come before the first
-/// pod that they protect. Secrets and ConfigMaps before what mounts them, or kubelet waits out its retry of a missing volume.
-/// Services before workloads, so that names and addresses are there when a pod asks. Etcd before its clients. Deployments last.
-const TABLE: &[Row] = &[
-    row(Kind::Namespace, "Namespace", "", "v1", "namespaces", false),
-    row(Kind::ServiceAccount, "ServiceAccount", "", "v1", "serviceaccounts", true),
-    row(Kind::ClusterRole, "ClusterRole", RBAC, "v1", "clusterroles", false),
-    row(Kind::ClusterRoleBinding, "ClusterRoleBinding", RBAC, "v1", "clusterrolebindings", false),
-    row(Kind::Role, "Role", RBAC, "v1", "roles", true),
-    row(Kind::RoleBinding, "RoleBinding", RBAC, "v1", "rolebindings", true),
-    row(Kind::NetworkPolicy, "NetworkPolicy", "networking.k8s.io", "v1", "networkpolicies", true),
-    row(Kind::PodDisruptionBudget, "PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets", true),
-    row(Kind::Secret, "Secret", "", "v1", "secrets", true),
-    row(Kind::ConfigMap, "ConfigMap", "", "v1", "configmaps", true),
-    row(
-        Kind::NetworkAttachmentDefinition,
-        "NetworkAttachmentDefinition",
-        "k8s.cni.cncf.io",
-        "v1",
-        "network-attachment-definitions",
-        true,
-    ),
-    observed(row(Kind::PersistentVolumeClaim, "PersistentVolumeClaim", "", "v1", "persistentvolumeclaims", true)),
-    row(Kind::Service, "Service", "", "v1", "services", true),
-    row(Kind::Endpoints, "Endpoints", "", "v1", "endpoints", true),
-    row(Kind::EndpointSlice, "EndpointSlice", "discovery.k8s.io", "v1", "endpointslices", true),
-    row(Kind::EtcdCluster, "EtcdCluster", BERTH, "v1alpha1", "etcdclusters", true),
-    observed(row(Kind::Cluster, "Cluster", BERTH, "v1alpha1", "clusters", true)),
-    row(Kind::EtcdBackup, "EtcdBackup", BERTH, "v1alpha1", "etcdbackups", true),
-    row(Kind::EtcdBackupSchedule, "EtcdBackupSchedule", BERTH, "v1alpha1", "etcdbackupschedules", true),
-    row(Kind::EtcdRestore, "EtcdRestore", BERTH, "v1alpha1", "etcdrestores", true),
-    row(Kind::ClusterRevision, "ClusterRevision", BERTH, "v1alpha1", "clusterrevisions", true),
-    row(Kind::StatefulSet, "StatefulSet", "apps", "v1", "statefulsets", true),
-    row(Kind::Deployment, "Deployment", "apps", "v1", "deployments", true),
-    row(Kind::DaemonSet, "DaemonSet", "apps", "v1", "daemonsets", true),
-    row(Kind::Job, "Job", "batch", "v1", "jobs", true),
-    observed(row(Kind::Pod, "Pod", "", "v1", "pods", true)),
-    observed(row(Kind::StorageClass, "StorageClass", "storage.k8s.io", "v1", "storageclasses", false)),
-    observed(row(Kind::PersistentVolume, "PersistentVolume", "", "v1", "persistentvolumes", false)),
-    observed(row(Kind::Node, "Node", "", "v1", "nodes", false)),
-];
+// In apply order: each object after those that it needs in order to work at once.
+// The namespace holds everything. RBAC comes next, since a 403 for the next write costs a reconcile. Policies come before the first
+// pod that they protect. Secrets and ConfigMaps before what mounts them, or kubelet waits out its retry of a missing volume.
+// Services before workloads, so that names and addresses are there when a pod asks. Etcd before its clients. Deployments last.
+kinds! {
+    /// `v1` Namespace.
+    Namespace: "", "v1", "namespaces", Cluster, Applied;
+    /// `v1` ServiceAccount (in tenants; and `default` of a control-plane namespace, for its pull Secrets).
+    ServiceAccount: "", "v1", "serviceaccounts", Namespaced, Applied;
+    /// `rbac.authorization.k8s.io/v1` ClusterRole (in tenants).
+    ClusterRole: RBAC, "v1", "clusterroles", Cluster, Applied;
+    /// `rbac.authorization.k8s.io/v1` ClusterRoleBinding (in tenants).
+    ClusterRoleBinding: RBAC, "v1", "clusterrolebindings", Cluster, Applied;
+    /// `rbac.authorization.k8s.io/v1` Role (in tenants).
+    Role: RBAC, "v1", "roles", Namespaced, Applied;
+    /// `rbac.authorization.k8s.io/v1` RoleBinding.
+    RoleBinding: RBAC, "v1", "rolebindings", Namespaced, Applied;
+    /// `networking.k8s.io/v1` NetworkPolicy.
+    NetworkPolicy: "networking.k8s.io", "v1", "networkpolicies", Namespaced, Applied;
+    /// `policy/v1` PodDisruptionBudget.
+    PodDisruptionBudget: "policy", "v1", "poddisruptionbudgets", Namespaced, Applied;
+    /// `v1` Secret.
+    Secret: "", "v1", "secrets", Namespaced, Applied;
+    /// `v1` ConfigMap.
+    ConfigMap: "", "v1", "configmaps", Namespaced, Applied;
+    /// `k8s.cni.cncf.io/v1` NetworkAttachmentDefinition (read where a `Cluster` names one, and copied to where its pods are).
+    NetworkAttachmentDefinition: "k8s.cni.cncf.io", "v1", "network-attachment-definitions", Namespaced, Applied;
+    /// `v1` PersistentVolumeClaim (observed and deleted, made by StatefulSets).
+    PersistentVolumeClaim: "", "v1", "persistentvolumeclaims", Namespaced, Observed;
+    /// `v1` Service.
+    Service: "", "v1", "services", Namespaced, Applied;
+    /// `v1` Endpoints (in tenants).
+    Endpoints: "", "v1", "endpoints", Namespaced, Applied;
+    /// `discovery.k8s.io/v1` EndpointSlice (in tenants).
+    EndpointSlice: "discovery.k8s.io", "v1", "endpointslices", Namespaced, Applied;
+    /// `berth.dev/v1alpha1` EtcdCluster.
+    EtcdCluster: BERTH, "v1alpha1", "etcdclusters", Namespaced, Applied;
+    /// `berth.dev/v1alpha1` Cluster (read; its status and finalizers are written).
+    Cluster: BERTH, "v1alpha1", "clusters", Namespaced, Observed;
+    /// `berth.dev/v1alpha1` EtcdBackup.
+    EtcdBackup: BERTH, "v1alpha1", "etcdbackups", Namespaced, Applied;
+    /// `berth.dev/v1alpha1` EtcdBackupSchedule.
+    EtcdBackupSchedule: BERTH, "v1alpha1", "etcdbackupschedules", Namespaced, Applied;
+    /// `berth.dev/v1alpha1` EtcdRestore (created where a lost quorum is restored by itself).
+    EtcdRestore: BERTH, "v1alpha1", "etcdrestores", Namespaced, Applied;
+    /// `berth.dev/v1alpha1` ClusterRevision.
+    ClusterRevision: BERTH, "v1alpha1", "clusterrevisions", Namespaced, Applied;
+    /// `apps/v1` StatefulSet.
+    StatefulSet: "apps", "v1", "statefulsets", Namespaced, Applied;
+    /// `apps/v1` Deployment.
+    Deployment: "apps", "v1", "deployments", Namespaced, Applied;
+    /// `apps/v1` DaemonSet (in tenants).
+    DaemonSet: "apps", "v1", "daemonsets", Namespaced, Applied;
+    /// `batch/v1` Job.
+    Job: "batch", "v1", "jobs", Namespaced, Applied;
+    /// `v1` Pod (observed and deleted, made by workloads).
+    Pod: "", "v1", "pods", Namespaced, Observed;
+    /// `storage.k8s.io/v1` StorageClass (read where volumes are to grow).
+    StorageClass: "storage.k8s.io", "v1", "storageclasses", Cluster, Observed;
+    /// `v1` PersistentVolume (read where a member of etcd finds no node).
+    PersistentVolume: "", "v1", "persistentvolumes", Cluster, Observed;
+    /// `v1` Node (read where a member of etcd finds no node).
+    Node: "", "v1", "nodes", Cluster, Observed;
+}
 
 impl Kind {
-    /// Every kind, in apply order.
-    pub const ALL: [Self; TABLE.len()] = {
-        let mut all = [Self::Namespace; TABLE.len()];
-        let mut at = 0;
-        while at < all.len() {
-            all[at] = TABLE[at].kind;
-            at += 1;
-        }
-        all
-    };
-
     fn row(self) -> &'static Row {
         &TABLE[self as usize]
     }
@@ -200,26 +164,28 @@ impl Kind {
 
     /// Whether objects of this kind live in a namespace.
     pub fn namespaced(self) -> bool {
-        self.row().namespaced
+        self.row().scope == Scope::Namespaced
     }
 
     /// Whether Berth writes objects of this kind. False: it only observes and deletes them.
     pub fn applied(self) -> bool {
-        self.row().applied
+        self.row().used == Use::Applied
     }
 
     /// What the operator does with objects of this kind there, as RBAC verbs; empty for kinds that live inside of tenants
     /// only. The operator's roles are generated from this.
     ///
     /// `patch` is how it applies (then `create` with it), and how it writes finalizers. Secrets are read where Berth made
-    /// the namespace and nowhere else. RoleBindings are limited to one name by the generated rule.
+    /// the namespace and nowhere else. RoleBindings and ServiceAccounts are limited to one name each by the generated
+    /// rule.
     pub fn verbs(self, place: Place) -> &'static [&'static str] {
         match (place, self) {
             (Place::Everywhere, Self::Namespace | Self::EtcdBackup | Self::EtcdBackupSchedule) => {
                 &["get", "list", "watch", "create", "patch", "delete"]
             }
             // Both go with their namespace.
-            (Place::Everywhere, Self::RoleBinding) | (Place::ControlPlane, Self::NetworkAttachmentDefinition) => {
+            (Place::Everywhere, Self::RoleBinding)
+            | (Place::ControlPlane, Self::NetworkAttachmentDefinition | Self::ServiceAccount) => {
                 &["get", "create", "patch"]
             }
             (Place::Everywhere, Self::Secret) => &["create", "patch", "delete"],
@@ -276,19 +242,14 @@ impl Kind {
 
     /// Finds a kind by group (empty for core), version and name; none outside of the table.
     pub fn from_gvk(group: &str, version: &str, kind: &str) -> Option<Self> {
-        TABLE.iter().find(|row| row.group == group && row.version == version && row.name == kind).map(|row| row.kind)
+        let is_it = |found: &Self| (found.group(), found.version(), found.name()) == (group, version, kind);
+        Self::ALL.into_iter().find(is_it)
     }
 }
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-impl Serialize for Kind {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
     }
 }
 
@@ -340,9 +301,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn table_and_enum_agree() {
-        for (index, kind) in Kind::ALL.into_iter().enumerate() {
-            assert_eq!(kind.order(), index, "{kind}");
+    fn a_kind_is_found_by_its_name() {
+        for kind in Kind::ALL {
             assert_eq!(Kind::from_api_version(&kind.api_version(), kind.name()), Some(kind));
         }
         assert_eq!(Kind::from_api_version("batch/v1", "CronJob"), None);

@@ -6,6 +6,7 @@
 
 mod catalog;
 mod components;
+mod distribution;
 mod env;
 mod error;
 mod finish;
@@ -14,6 +15,7 @@ pub mod folders;
 pub mod images;
 mod kinds;
 mod lint;
+mod merge;
 mod object;
 mod reads;
 mod shape;
@@ -23,12 +25,15 @@ mod yaml;
 
 pub use catalog::{Catalog, FORMAT, TemplateSet};
 pub use components::{
-    Binary, render_api_client, render_apiserver, render_apiserver_service, render_etcd, render_etcd_services,
+    render_api_client, render_apiserver, render_apiserver_service, render_etcd, render_etcd_services,
 };
+pub use distribution::{Binary, Distribution, KUBERNETES, Role};
 pub use error::{RenderError, TemplateSetError};
-pub use flags::{FLAGS, Flag, Source, extra_args};
+pub use finish::lay_over;
+pub use flags::{FLAGS, Flag, Source, extra_args, file_of, names_a_file};
 pub use images::{UPSTREAM_REGISTRY, image, relocated};
 pub use kinds::{Kind, ObjectKey, Place};
 pub use lint::{Finding, lint};
+pub use merge::without_nulls;
 pub use object::Object;
 pub use tenant::{Listing, STAMPS, TenantSet, render_tenant_set, stamp_key};

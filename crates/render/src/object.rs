@@ -88,6 +88,22 @@ impl Object {
         self
     }
 
+    /// The object with a field of what is there, by JSON pointer.
+    #[must_use]
+    pub fn with_field(mut self, pointer: &str, field: &str, value: Value) -> Self {
+        if let Some(there) = self.value.pointer_mut(pointer).and_then(Value::as_object_mut) {
+            there.insert(field.to_owned(), value);
+        }
+        self
+    }
+
+    /// The object without that field of what is there, by JSON pointer.
+    #[must_use]
+    pub fn without(mut self, pointer: &str, field: &str) -> Self {
+        self.value.pointer_mut(pointer).and_then(Value::as_object_mut).and_then(|there| there.remove(field));
+        self
+    }
+
     /// The object with the UID of the one that is there: applied after that one was deleted, it is a conflict and not a new object.
     #[must_use]
     pub fn with_uid(mut self, uid: &str) -> Self {
@@ -124,15 +140,7 @@ pub(crate) fn strings(value: Option<&Value>) -> BTreeMap<&str, &str> {
 pub(crate) fn digest(value: &Value) -> String {
     let mut text = String::new();
     canonical(value, &mut text);
-    hex(&Sha256::digest(text.as_bytes()))
-}
-
-/// Lower-case hex.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
-        let _ = write!(out, "{byte:02x}");
-        out
-    })
+    format!("{:x}", Sha256::digest(text.as_bytes()))
 }
 
 /// Sorts keys itself: whether serde_json's maps are sorted depends on the features of the whole build.

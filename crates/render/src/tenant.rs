@@ -1,5 +1,7 @@
 //! Objects inside a tenant, in sets. Each set has a stamp: a ConfigMap with the digest of the others, which is applied last.
 
+mod coredns;
+
 use std::collections::BTreeMap;
 
 use berth_api::labels;
@@ -11,7 +13,6 @@ use crate::{
     Kind, Object, ObjectKey, RenderError, TemplateSet,
     components::documents,
     finish::finish_inside,
-    object::hex,
     values::{AccessValues, CoreDnsValues, EndpointValues, JoinValues, KubeProxyValues},
 };
 
@@ -33,7 +34,7 @@ pub enum TenantSet {
 
 impl TenantSet {
     /// Where their objects are: what is listed inside a tenant, one after the other.
-    pub const LISTINGS: [Listing; 14] = [
+    pub const LISTINGS: [Listing; 15] = [
         STAMPS,
         Listing { kind: Kind::ConfigMap, namespace: Some("kube-public") },
         Listing { kind: Kind::ClusterRole, namespace: None },
@@ -42,6 +43,7 @@ impl TenantSet {
         Listing { kind: Kind::Role, namespace: Some("kube-public") },
         Listing { kind: Kind::RoleBinding, namespace: Some("kube-system") },
         Listing { kind: Kind::RoleBinding, namespace: Some("kube-public") },
+        Listing { kind: Kind::RoleBinding, namespace: Some("default") },
         Listing { kind: Kind::EndpointSlice, namespace: Some("default") },
         Listing { kind: Kind::Endpoints, namespace: Some("default") },
         Listing { kind: Kind::ServiceAccount, namespace: Some("kube-system") },
@@ -59,6 +61,25 @@ impl TenantSet {
             Self::CoreDns(_) => "coredns",
             Self::KubeProxy(_) => "kube-proxy",
         }
+    }
+
+    /// What its stamp says beside the digest: `berth-approve` keeps the tenant's `kubernetes` endpoints by it. An older Berth, which says
+    /// nothing of that, has another digest, so that it takes this away before it writes other endpoints.
+    ///
+    /// Of CoreDNS it says whether the number of its pods is asked for: the same number may be so, or left to others.
+    fn told(&self) -> BTreeMap<&'static str, String> {
+        if let Self::CoreDns(of) = self {
+            return of.asked.replicas.then(|| ("replicas", of.replicas.to_string())).into_iter().collect();
+        }
+        let Self::Endpoint(of) = self else { return BTreeMap::new() };
+        let addresses: Vec<String> = of.addresses.iter().map(ToString::to_string).collect();
+        [("addresses", addresses.join(",")), ("addressType", of.family.clone()), ("port", of.port.to_string())].into()
+    }
+
+    /// Pods that a workload of that key gets where it is made, and that are left to others afterwards: what is rendered has none.
+    pub fn initial_replicas(&self, key: &ObjectKey) -> Option<i32> {
+        let Self::CoreDns(of) = self else { return None };
+        (key.kind == Kind::Deployment && !of.asked.replicas).then_some(of.replicas)
     }
 
     /// The folder of its templates. Those of add-ons are pinned with the tenant's, since they restart pods.
@@ -104,15 +125,28 @@ pub fn render_tenant_set(templates: &TemplateSet, set: &TenantSet) -> Result<Vec
         (labels::TENANT_SET.to_owned(), set.name().to_owned()),
     ]);
     let mut objects = finish_inside(documents(templates, &set.folder(), set)?, &labels)?;
+    if let TenantSet::CoreDns(values) = set {
+        objects =
+            objects.into_iter().map(|object| coredns::with_asked(object, &values.asked)).collect::<Result<_, _>>()?;
+    }
     let mut digest = Sha256::new();
     for object in &objects {
         digest.update(object.digest());
     }
+    let mut data = set.told();
+    for (name, value) in &data {
+        digest.update(format!("{name}={value}\n"));
+    }
+    data.insert("digest", format!("{:x}", digest.finalize()));
+    // A number that is left to others is in the digest all the same: as of earlier builds.
+    let objects =
+        objects.into_iter().map(|o| if set.initial_replicas(o.key()).is_some() { coredns::unscaled(o) } else { o });
+    let mut objects: Vec<_> = objects.collect();
     let key = stamp_key(set.name());
     let stamp = json!({
         "apiVersion": "v1", "kind": STAMPS.kind.name(),
         "metadata": {"name": key.name, "namespace": key.namespace, "labels": labels},
-        "data": {"digest": hex(&digest.finalize())},
+        "data": data,
     });
     let fault = |reason| RenderError::Object { template: key.to_string(), reason };
     objects.push(Object::new(stamp).map_err(fault)?);
@@ -123,6 +157,7 @@ pub fn render_tenant_set(templates: &TemplateSet, set: &TenantSet) -> Result<Vec
 mod tests {
     use super::*;
     use crate::Catalog;
+    use crate::values::AskedOfCoreDns;
 
     #[test]
     fn every_set_has_a_stamp_and_its_objects_are_listed() {
@@ -171,5 +206,30 @@ mod tests {
             pods(&set, Kind::Deployment)
         };
         assert_eq!(dns("cluster.local"), dns("corp.example"));
+    }
+
+    /// Tenants in which nobody asks for a number have the stamp of builds that kept one: nothing is written there for another build.
+    #[test]
+    fn a_number_that_is_left_to_others_is_in_no_object_and_in_the_stamp_as_before() {
+        let templates = Catalog::builtin().kubernetes("1.36".parse().unwrap()).unwrap();
+        let set = |replicas| {
+            let asked = AskedOfCoreDns { replicas, ..AskedOfCoreDns::default() };
+            TenantSet::CoreDns(CoreDnsValues { replicas: 2, asked, ..CoreDnsValues::default() })
+        };
+        let [left, asked] = [false, true].map(|asked| render_tenant_set(templates, &set(asked)).unwrap());
+        let deployment = |all: &[Object]| all.iter().find(|o| o.key().kind == Kind::Deployment).unwrap().clone();
+        let [of_left, of_asked] = [&left, &asked].map(|all| deployment(all));
+        assert_eq!((of_left.get("/spec/replicas"), of_asked.get("/spec/replicas")), (None, Some(&json!(2))));
+        assert_eq!([false, true].map(|asked| set(asked).initial_replicas(of_left.key())), [Some(2), None]);
+        assert_eq!(of_left.clone().with_field("/spec", "replicas", 2.into()), of_asked);
+        let mut digest = Sha256::new();
+        let (stamp, objects) = asked.split_last().unwrap();
+        for object in objects {
+            digest.update(object.digest());
+        }
+        let before = format!("{:x}", digest.finalize());
+        assert_eq!(left.last().unwrap().get("/data"), Some(&json!({"digest": before})));
+        assert_eq!(stamp.get("/data/replicas"), Some(&json!("2")));
+        assert_ne!(stamp.get("/data/digest"), Some(&json!(before)), "the same number, asked for, is another wish");
     }
 }

@@ -12,9 +12,9 @@ mod service;
 mod tenant;
 mod workload;
 
-pub use apiserver::{ApiServerSecrets, ApiServerValues, EtcdAccess, VpcSlot};
+pub use apiserver::{ApiServerSecrets, ApiServerValues, AuditValues, EtcdAccess, Variable, VpcSlot};
 pub use clients::{ApiAccess, ApiClientSecrets, ApiClientValues};
 pub use etcd::{EtcdSecrets, EtcdServicesValues, EtcdStorage, EtcdValues};
 pub use service::{ApiServerServiceValues, ServiceType};
-pub use tenant::{AccessValues, CoreDnsValues, EndpointValues, JoinValues, KubeProxyValues};
+pub use tenant::{AccessValues, AskedOfCoreDns, CoreDnsValues, EndpointValues, JoinValues, KubeProxyValues};
 pub use workload::{AntiAffinity, ExtraArg, HostAlias, Meta, Placement, Workload};

@@ -1,7 +1,7 @@
 //! Controllers of workloads, step by step, and kubelets.
 
 use super::{Fate, World, deployments, pod_status, stateful_sets, template_hash};
-use berth_plan::observed::{deleting, label};
+use berth_plan::object_meta::{deleting, label};
 use berth_render::{Kind, Object, ObjectKey};
 use jiff::Timestamp;
 use serde_json::{Value, json};

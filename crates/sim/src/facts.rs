@@ -1,7 +1,9 @@
 //! Facts about Secrets that are not made: plans read nothing else.
 
-use berth_pki::{BACKDATE, CertInfo, CertSpec, KubeconfigInfo, Usage};
-use berth_plan::observed::{Observed, sha256};
+use berth_api::cluster::AUDIT_KUBECONFIG;
+use berth_pki::{BACKDATE, CertInfo, CertSpec, KubeconfigInfo, Root, Usage};
+use berth_plan::digest::sha256;
+use berth_plan::observed::Observed;
 use berth_plan::{SecretEntry, SecretFacts, SecretPlan};
 use berth_render::ObjectKey;
 use jiff::Timestamp;
@@ -13,15 +15,20 @@ pub const UNKNOWN: &str = "known-at-runtime";
 pub(super) fn of(plan: &SecretPlan, observed: &Observed, now: Timestamp) -> SecretFacts {
     let mut facts = observed.secrets.get(&plan.key).map(|f| f.as_ref().clone()).unwrap_or_default();
     facts.type_.clone_from(&plan.type_);
-    let issuer = |key: &ObjectKey| observed.ca(key).map(|ca| ca.subject.clone()).unwrap_or_default();
+    let issuer = |key: &ObjectKey| observed.root(key).map(|root| root.current.subject.clone()).unwrap_or_default();
+    let digest = |secret: &ObjectKey, key: &str| {
+        let known = observed.secrets.get(secret).and_then(|f| f.digests.get(key)).cloned();
+        known.unwrap_or_else(|| UNKNOWN.to_owned())
+    };
     for entry in &plan.entries {
         let mut random =
             |keys: &[&str]| facts.digests.extend(keys.iter().map(|k| ((*k).to_owned(), UNKNOWN.to_owned())));
         match entry {
             SecretEntry::Ca(spec) => {
                 random(&["tls.crt", "tls.key"]);
-                facts.ca = Some(UNKNOWN.to_owned());
-                facts.pairs.insert("tls".to_owned(), Box::new(Ok(certificate(spec, &subject(spec), now))));
+                let current = certificate(spec, &subject(spec), now);
+                facts.root =
+                    Some(Ok(Box::new(Root { current, next: None, former: vec![], trust_pem: UNKNOWN.to_owned() })));
             }
             SecretEntry::Leaf { name, spec, issuer: ca, .. } => {
                 random(&[&format!("{name}.crt"), &format!("{name}.key")]);
@@ -29,12 +36,12 @@ pub(super) fn of(plan: &SecretPlan, observed: &Observed, now: Timestamp) -> Secr
             }
             SecretEntry::CaCopy { name, issuer } => {
                 // The CA's own digest: what runs with it does not restart for a copy.
-                let known = observed.secrets.get(issuer).and_then(|f| f.digests.get("tls.crt")).cloned();
-                facts.digests.insert(name.clone(), known.unwrap_or_else(|| UNKNOWN.to_owned()));
+                facts.digests.insert(name.clone(), digest(issuer, "tls.crt"));
             }
-            SecretEntry::Copy { name, source } => {
-                let known = observed.secrets.get(source).and_then(|f| f.digests.get(name)).cloned();
-                facts.digests.insert(name.clone(), known.unwrap_or_else(|| UNKNOWN.to_owned()));
+            SecretEntry::Copy { name, source } => _ = facts.digests.insert(name.clone(), digest(source, name)),
+            SecretEntry::AuditWebhook { source } => {
+                let read = observed.secrets.get(source).and_then(|f| f.audit_webhook.as_ref()?.as_ref().ok());
+                facts.digests.insert(AUDIT_KUBECONFIG.into(), read.map_or_else(|| UNKNOWN.to_owned(), Clone::clone));
             }
             SecretEntry::ServiceAccountKey => {
                 random(&["tls.crt", "tls.key"]);
@@ -46,12 +53,12 @@ pub(super) fn of(plan: &SecretPlan, observed: &Observed, now: Timestamp) -> Secr
             }
             SecretEntry::Kubeconfig { server, spec, issuer: ca, .. } => {
                 random(&["value"]);
-                let trusted = observed.ca(ca).map(|ca| ca.fingerprint_sha256.clone());
+                let trusted = observed.root(ca).into_iter().flat_map(Root::trusted);
                 facts.kubeconfig = Some(Box::new(Ok(KubeconfigInfo {
                     client: certificate(spec, &issuer(ca), now),
                     server: server.clone(),
                     tls_server_name: None,
-                    ca_fingerprints: trusted.into_iter().collect(),
+                    ca_fingerprints: trusted.map(|ca| ca.fingerprint_sha256.clone()).collect(),
                 })));
             }
         }
@@ -76,7 +83,7 @@ fn certificate(spec: &CertSpec, issuer: &str, now: Timestamp) -> CertInfo {
         ski: None,
         aki: None,
         not_before: now - BACKDATE,
-        not_after: now + spec.lifetime.total,
+        not_after: now + spec.lifetime,
         public_key_sha256: String::new(),
         // Two CAs of one tenant have two names.
         fingerprint_sha256: sha256(subject(&spec).as_bytes()),

@@ -15,7 +15,9 @@ mod stateful_sets;
 
 use berth_api::etcd_cluster::EtcdClusterStatus;
 use berth_api::{EtcdCluster, names};
-use berth_plan::observed::{ApiProbe, InsideTenant, Observed, Published, sha256, uid};
+use berth_plan::digest::sha256;
+use berth_plan::object_meta::uid;
+use berth_plan::observed::{ApiProbe, InsideTenant, Observed, Published};
 use berth_plan::{Action, EtcdCall, EtcdCallResult, Input, Planner, SecretFacts, SecretPlan, Settings};
 use berth_render::{Kind, Object, ObjectKey, TemplateSet};
 pub use controllers::{Step, status, step};
@@ -124,6 +126,12 @@ impl World {
                     live["spec"]["template"]["metadata"]["annotations"]["kubectl.kubernetes.io/restartedAt"] = at;
                 }
             }
+            Action::TenantApplyUnscaled { object, replicas } => {
+                let there = self.read()?.get(object.key()).flatten().map(|live| live["spec"]["replicas"].clone());
+                let replicas = there.unwrap_or_else(|| (*replicas).into());
+                let scaled = object.clone().with_field("/spec", "replicas", replicas);
+                self.apply_action(&Action::TenantApply(scaled))?;
+            }
             Action::TenantApply(object) => {
                 let (key, mut live) = (object.key(), object.value().clone());
                 live["metadata"]["uid"] = self.next_uid().into();
@@ -134,6 +142,8 @@ impl World {
                 }
                 self.inside.insert(key.clone(), object.clone());
             }
+            // Plans read no Events.
+            Action::TenantTell { .. } => {}
             Action::TenantDelete { key, uid: expected } => {
                 let live = self.read()?.insert(key.clone(), None).flatten();
                 if live.as_ref().map(uid) != Some(expected) {
@@ -223,10 +233,16 @@ impl World {
         let mut live = self.observed.objects.remove(&key).unwrap_or_else(made);
         let (before, uid) = (live["spec"].clone(), live["metadata"]["uid"].clone());
         apply::apply(&mut live, former, fields);
-        // Nobody owns a UID, and a Service keeps the address that it has.
+        // Nobody owns a UID, and a Service keeps the address and the port of nodes that it has.
         live["metadata"]["uid"] = uid;
         if live["spec"]["clusterIP"].is_null() && before["clusterIP"].is_string() {
             live["spec"]["clusterIP"] = before["clusterIP"].clone();
+        }
+        let port = "/spec/ports/0";
+        let keeps = live["spec"]["type"] == "NodePort" && live.pointer(port).is_some_and(|p| p["nodePort"].is_null());
+        let former = before["ports"][0]["nodePort"].clone();
+        if let Some(port) = live.pointer_mut(port).filter(|_| keeps && former.is_number()) {
+            port["nodePort"] = former;
         }
         // Who wrote which field is not simulated.
         live["metadata"].as_object_mut().and_then(|m| m.remove("managedFields"));

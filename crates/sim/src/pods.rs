@@ -1,6 +1,6 @@
 //! Pods: made from a template, and what kubelet says of them.
 
-use berth_plan::observed::sha256;
+use berth_plan::digest::sha256;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 

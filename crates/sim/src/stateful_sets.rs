@@ -2,7 +2,7 @@
 
 use super::controllers::{Step, count, name, some};
 use super::pods::{from_template, template_hash};
-use berth_plan::observed::{deleting, label};
+use berth_plan::object_meta::{deleting, label};
 use berth_plan::workload::pod_ready;
 use berth_render::Kind;
 use serde_json::{Value, json};

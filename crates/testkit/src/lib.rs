@@ -10,6 +10,7 @@
 //! * [`debian`]: programs from packages, without installing them.
 //! * [`prometheus`]: a real Prometheus, to scrape what is under test.
 //! * [`rights`]: which containers of a pod may what a pod of a team may not.
+//! * [`s3`]: a real S3 server, and a proxy that misbehaves as object stores do.
 //! * [`schema`]: every field of a CustomResourceDefinition, and values that may trip it.
 //! * [`simulated`]: the world in memory that planners are tested in, with real keys.
 //! * [`situations`]: objects in every situation, with what their conditions say.
@@ -28,12 +29,14 @@ pub mod canary;
 pub mod debian;
 pub mod fault;
 pub mod fixtures;
+pub mod forward;
 pub mod kinds;
 pub mod oracle;
 pub mod patience;
 pub mod policies;
 pub mod prometheus;
 pub mod rights;
+pub mod s3;
 pub mod schema;
 pub mod simulated;
 pub mod situations;

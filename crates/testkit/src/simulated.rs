@@ -85,9 +85,14 @@ impl World {
 
     /// Overwrites what a Secret holds.
     pub fn set_secret(&mut self, key: &ObjectKey, entry: &str, bytes: &[u8]) {
+        self.set_secret_of("Opaque", key, entry, bytes);
+    }
+
+    /// Likewise, of a Secret of that type.
+    pub fn set_secret_of(&mut self, type_: &str, key: &ObjectKey, entry: &str, bytes: &[u8]) {
         let data = self.data.entry(key.clone()).or_default();
         data.insert(entry.to_owned(), bytes.to_vec());
-        self.sim.observed.secrets.insert(key.clone(), SecretFacts::read("Opaque", data).into());
+        self.sim.observed.secrets.insert(key.clone(), SecretFacts::read(type_, data).into());
     }
 
     fn make(&self, entry: &SecretEntry) -> Vec<(String, Vec<u8>)> {
@@ -107,6 +112,10 @@ impl World {
             }
             SecretEntry::CaCopy { name, issuer } => vec![(name.clone(), ca(issuer).0)],
             SecretEntry::Copy { name, source } => vec![(name.clone(), self.data[source][name].clone())],
+            SecretEntry::AuditWebhook { source } => {
+                let text = berth_pki::webhook_kubeconfig(&self.data[source]["kubeconfig"]).unwrap();
+                vec![("kubeconfig".into(), text.expose_bytes().to_vec())]
+            }
             SecretEntry::ServiceAccountKey => {
                 let key = berth_pki::generate_service_account_key().unwrap();
                 let private = key.private_pem.expose_bytes().to_vec();

@@ -23,7 +23,8 @@ fn work(world: &World, worker: &Worker) -> Result<()> {
     // Nothing leads answers back to pods, so each connection to a Service has the machine's address. Its kernel's table of connections
     // is not its own to size.
     let config = json!({"conntrack": {"maxPerCore": 0, "min": 0}, "nftables": {"masqueradeAll": true}});
-    let spec = json!({"addons": {"coreDNS": {"replicas": 1}, "kubeProxy": {"mode": "nftables", "config": config}}});
+    let addons = json!({"coreDNS": {"replicas": 1}, "kubeProxy": {"mode": "nftables", "config": config}});
+    let spec = json!({"addons": addons, "kubelet": {"config": {"maxPods": 42}}});
     // Without a node nothing of it runs, and that is no failure.
     let tenant = Tenant::ready(world, "addons", &spec)?;
     let api = tenant.api()?;
@@ -41,8 +42,15 @@ fn work(world: &World, worker: &Worker) -> Result<()> {
         ensure!(deployment["status"]["readyReplicas"] == 1, "{}", deployment["status"]);
         Ok(())
     })?;
+    let node = api.get(&format!("{}/{}", core("", "nodes"), worker.name()))?;
+    ensure!(
+        node["status"]["capacity"]["pods"] == "42",
+        "what the spec says of kubelets: {}",
+        node["status"]["capacity"]
+    );
     names_and_services_work(&tenant, &api)?;
     an_edit_is_undone(world, &tenant, &api)?;
+    a_change_that_does_not_come_up_stops(&tenant, &api, &dns)?;
 
     let off = json!({"enabled": false});
     tenant.change(&json!({"addons": {"coreDNS": off, "kubeProxy": off}}))?;
@@ -94,6 +102,26 @@ fn names_and_services_work(tenant: &Tenant<'_>, api: &Kube) -> Result<()> {
     Ok(())
 }
 
+/// No node has so much CPU. The pod that serves goes on, and the condition says why the next one does not.
+fn a_change_that_does_not_come_up_stops(tenant: &Tenant<'_>, api: &Kube, dns: &str) -> Result<()> {
+    tenant.wait_condition("AddonsReady", "True", "AsExpected")?;
+    let asked = |cpu: Value| json!({"addons": {"coreDNS": {"resources": {"requests": {"cpu": cpu}}}}});
+    tenant.change(&asked(json!("500")))?;
+    until("AddonsReady to say why", || {
+        let said = tenant.wait_condition("AddonsReady", "False", "AddonsNotReady")?;
+        ensure!(
+            said.contains("0 of 1 pods have the last change: pod coredns-") && said.contains("Insufficient cpu"),
+            "{said}"
+        );
+        Ok(())
+    })?;
+    ensure!(api.get(dns)?["status"]["availableReplicas"] == 1, "the pod that served still does");
+    tenant.wait_ready()?;
+    tenant.change(&asked(Value::Null))?;
+    tenant.wait_condition("AddonsReady", "True", "AsExpected")?;
+    tenant.wait_ready().map(drop)
+}
+
 /// ConfigMaps of the namespace are read in each reconcile, so an event of the Cluster has it found at once.
 fn an_edit_is_undone(world: &World, tenant: &Tenant<'_>, api: &Kube) -> Result<()> {
     let path = core(SYSTEM, "configmaps") + "/coredns";
@@ -106,6 +134,14 @@ fn an_edit_is_undone(world: &World, tenant: &Tenant<'_>, api: &Kube) -> Result<(
         world.kube.merge(&tenant.path(), &look)?;
         let found = corefile(&api.get(&path)?);
         ensure!(found == wanted, "it is {found}");
+        Ok(())
+    })?;
+    until("an Event that says so", || {
+        let events = api.get(&format!("/apis/events.k8s.io/v1/namespaces/{SYSTEM}/events"))?;
+        let mut all = events["items"].as_array().into_iter().flatten();
+        let is_it = |event: &&Value| event["reason"] == "SetBack" && event["regarding"]["name"] == "coredns";
+        let note = all.find(is_it).map(|event| event["note"].clone()).unwrap_or_default();
+        ensure!(note.as_str().is_some_and(|note| note.contains("/data/Corefile")), "{note}");
         Ok(())
     })
 }

@@ -27,7 +27,8 @@ fn a_collector_keeps_a_tenants_audit_log() {
             "the example runs {OTELCOL}, which is tested"
         );
         accepted(world, &example)?;
-        let tenant = Tenant::ready(world, "audited", &json!({}))?;
+        with_sink(world)?;
+        let tenant = Tenant::ready(world, "audited", &audit())?;
         let place = tempfile::tempdir()?;
         let config = place.path().join("config.yaml");
         fs::write(&config, configuration(&example)?)?;
@@ -41,13 +42,39 @@ fn a_collector_keeps_a_tenants_audit_log() {
         let _collector = Collector::start(world, &config, place.path())?;
         until("the second event", || has(&tenant, place.path(), "meanwhile"))?;
         let kept = events(place.path())?;
-        ensure!(kept.iter().any(|event| is_creation(&event.1, "before-the-restart")), "the first event is gone");
+        let first =
+            kept.iter().find(|event| is_creation(&event.1, "before-the-restart")).context("the first event is gone")?;
+        ensure!(first.1["level"] == "Request", "the policy of the spec does not count: {}", first.1);
         ensure!(
             kept.iter().all(|(namespace, _)| *namespace == tenant.cp_namespace),
             "events of somebody else were kept"
         );
         Ok(())
     });
+}
+
+/// A policy of the team's own, and a webhook that never answers: neither keeps the tenant from coming up and serving.
+fn audit() -> Value {
+    let maps = json!([{"group": "", "resources": ["configmaps"]}]);
+    let rules = json!([{"level": "Request", "verbs": ["create", "patch"], "resources": maps}, {"level": "Metadata"}]);
+    let webhook = json!({"secretRef": {"name": "sink"}, "batch": {"maxWait": "1s"}});
+    json!({"apiServer": {"audit": {"policy": {"rules": rules}, "webhook": webhook}}})
+}
+
+/// What the webhook is described by: nobody is at that address.
+fn with_sink(world: &World) -> Result<()> {
+    let namespace = Tenant::named(world, "audited").namespace;
+    let team = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+    world.kube.ensure(&core("", "namespaces"), &team)?;
+    let kubeconfig = json!({
+        "clusters": [{"name": "c", "cluster": {"server": "https://192.0.2.1/events"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c"}}], "current-context": "x",
+    });
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "sink"}, "type": "berth.dev/audit-webhook",
+        "stringData": {"kubeconfig": kubeconfig.to_string()},
+    });
+    world.kube.ensure(&core(&namespace, "secrets"), &secret)
 }
 
 /// The API server takes every object of the example.

@@ -63,8 +63,40 @@ fn backups(world: &World, place: &Path) -> Result<()> {
     ensure!(message.contains("403") && !message.contains("wrong") && !message.contains(ACCESS_KEY), "{message}");
     credentials(world, "secret")?;
     taken(world, &tenant, "again", "Verified")?;
+    a_quota_refuses_its_pod(world, &tenant)?;
     every_minute(world, &tenant, place)?;
     tenant.let_go()
+}
+
+/// It says what refuses the pod of its Job, and goes on by itself.
+fn a_quota_refuses_its_pod(world: &World, tenant: &Tenant<'_>) -> Result<()> {
+    let quotas = core(&tenant.cp_namespace, "resourcequotas");
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}});
+    world.kube.create(&quotas, &quota)?;
+    until("the quota to be at work", || {
+        let quota = world.kube.get(&format!("{quotas}/none"))?;
+        ensure!(quota["status"]["used"]["pods"].is_string(), "{quota}");
+        Ok(())
+    })?;
+    let backup = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackup", "metadata": {"name": "without-a-pod"},
+        "spec": {"clusterRef": {"name": tenant.name}, "store": "main"},
+    });
+    let backups = berth(&tenant.namespace, "etcdbackups");
+    world.kube.create(&backups, &backup)?;
+    let one = format!("{backups}/without-a-pod");
+    until("what refuses its pod", || {
+        let ready = condition(&world.kube.get(&one)?, "Ready")?.clone();
+        let message = ready["message"].as_str().unwrap_or_default();
+        ensure!(ready["reason"] == "Rejected" && message.contains("raise spec.hard of ResourceQuota none"), "{ready}");
+        Ok(())
+    })?;
+    world.kube.delete(&format!("{quotas}/none"))?;
+    until("it to be proven", || {
+        let status = world.kube.get(&one)?["status"].clone();
+        ensure!(status["phase"] == "Verified", "{status}");
+        Ok(())
+    })
 }
 
 /// A schedule keeps the last two, and what it deletes is gone from the store.

@@ -38,8 +38,7 @@ fn one_that_is_ready_and_refuses_work_goes_back_at_once() {
             Ok(ready["message"].as_str().unwrap_or_default().to_owned())
         })?;
         println!("    {message}");
-        let why =
-            ["the first new kube-apiserver, answered ", " requests with 5xx or 429, and the old ones ", "revision 1"];
+        let why = ["the first new kube-apiserver, answered ", " requests with 5xx or 429, the old ones ", "revision 1"];
         ensure!(why.iter().all(|what| message.contains(what)), "{message}");
         ensure!(new.len() == 1, "it served alone, and not {new:?}");
         outcome(&tenant, 2, "RolledBack")?;

@@ -53,7 +53,7 @@ fn recovers(world: &World) -> Result<()> {
     let restore = the_restore(world, &tenant, &recovery)?;
     ensure!(restore["spec"]["source"]["survivors"]["store"] == "main", "{restore}");
     let said = condition(&restore, "Ready")?["message"].to_string();
-    ensure!(said.contains("was written since"), "what is missing is said: {said}");
+    ensure!(said.contains("Writes since"), "what is missing is said: {said}");
     let (written, missing) = lost(&tenant, &before)?;
     ensure!(missing.is_empty(), "{missing:?} of {written} were acknowledged a second before, and are gone");
     let after = writer.acknowledged().len();

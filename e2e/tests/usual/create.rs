@@ -1,7 +1,7 @@
 //! A tenant from one object: it works, it says so, it rests, and it goes without a trace.
 
 use anyhow::{Result, ensure};
-use berth_e2e::{NEWEST, Tenant, World, core, tenant::condition, until};
+use berth_e2e::{NEWEST, PULL_SECRET, SYSTEM, Tenant, World, core, tenant::condition, until};
 use serde_json::json;
 
 #[test]
@@ -10,6 +10,7 @@ fn a_tenant_works_and_leaves_nothing() {
         let tenant = Tenant::ready(world, "acme", &json!({}))?;
         status_says_what_is(&tenant)?;
         the_api_works(&tenant)?;
+        pods_pull_with_the_platforms_secret(world, &tenant)?;
         tenant.nothing_restarted()?;
         tenant.rests()?;
         world.wait_alone(&tenant)?;
@@ -40,11 +41,25 @@ fn status_says_what_is(tenant: &Tenant<'_>) -> Result<()> {
         ("PKIReady", "True"),
         ("EtcdAvailable", "True"),
         ("ControlPlaneAvailable", "True"),
+        ("PodsReachAPI", "True"),
     ] {
         let found = condition(&cluster, type_)?;
         ensure!(found["status"] == wanted, "{found}");
         ensure!(found["observedGeneration"] == cluster["metadata"]["generation"], "{found}");
     }
+    Ok(())
+}
+
+/// Those that were made first, too: what admission gave them is what Berth put there before.
+fn pods_pull_with_the_platforms_secret(world: &World, tenant: &Tenant<'_>) -> Result<()> {
+    let home = &tenant.cp_namespace;
+    let named = json!([{"name": PULL_SECRET}]);
+    let account = world.kube.get(&format!("{}/default", core(home, "serviceaccounts")))?;
+    ensure!(account["imagePullSecrets"] == named, "{account}");
+    let pods = world.kube.list(&core(home, "pods"))?;
+    ensure!(pods.len() >= 4 && pods.iter().all(|pod| pod["spec"]["imagePullSecrets"] == named), "{pods:?}");
+    let secret = |namespace: &str| world.kube.get(&format!("{}/{PULL_SECRET}", core(namespace, "secrets")));
+    ensure!(secret(home)?["data"] == secret(SYSTEM)?["data"], "not the same");
     Ok(())
 }
 
@@ -65,6 +80,17 @@ fn the_api_works(tenant: &Tenant<'_>) -> Result<()> {
     let review = api.create("/apis/authentication.k8s.io/v1/tokenreviews", &review)?;
     ensure!(review["status"]["user"]["username"] == "system:serviceaccount:default:default", "{review}");
 
+    // Nobody but berth-approve writes them again so soon.
+    let slice = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes";
+    for path in [slice, &format!("{}/kubernetes", core("default", "endpoints"))] {
+        let before = api.get(path)?["metadata"]["uid"].clone();
+        api.delete(path)?;
+        until(&format!("{path} to be back"), || {
+            let now = api.get(path)?;
+            ensure!(now["metadata"]["uid"] != before, "{now}");
+            Ok(())
+        })?;
+    }
     tenant.scheduler_works()?;
     until("the event that says so", || {
         let events = api.list(&core("default", "events"))?;

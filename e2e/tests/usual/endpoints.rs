@@ -6,6 +6,8 @@ use anyhow::{Context, Result, ensure};
 use berth_e2e::{
     Caller, Kube, Tenant, World, core,
     kube_client::{server, under_name},
+    revisions::{pods, pods_that_stay},
+    tenant::condition,
     until,
 };
 use serde_json::json;
@@ -63,7 +65,29 @@ fn load_balancer(world: &World, tenant: &Tenant<'_>, first: &str) -> Result<Stri
         })
     })?;
     Kube::new(first)?.get("/version")?;
+    named(tenant, first, &address)?;
     Ok(address)
+}
+
+/// A name in front: pods are still given the load balancer's address, or the one that somebody says, and nothing restarts for it. The name and
+/// both addresses are in the certificate already.
+fn named(tenant: &Tenant<'_>, first: &str, address: &str) -> Result<()> {
+    const SLICE: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes";
+    let before = pods_that_stay(tenant)?;
+    let host = format!("kube-apiserver.{}.svc", tenant.cp_namespace);
+    let service = server(first).trim_start_matches("https://").trim_end_matches(":6443").to_owned();
+    for (given, wanted) in [(None, address), (Some(&service), &*service)] {
+        tenant.change(&json!({"endpoint": {"host": host, "advertiseAddress": given}}))?;
+        let cluster = tenant.wait_ready()?;
+        let reach = condition(&cluster, "PodsReachAPI")?;
+        ensure!(reach["status"] == "True", "{reach}");
+        let slice = Kube::new(first)?.get(SLICE)?;
+        ensure!(slice["endpoints"][0]["addresses"] == json!([wanted]), "{slice}");
+    }
+    tenant.change(&json!({"endpoint": {"host": null, "advertiseAddress": null}}))?;
+    tenant.wait_ready()?;
+    ensure!(pods(tenant)? == before, "pods were replaced");
+    Ok(())
 }
 
 /// The load balancer's address is no longer there, and another name is asked for.

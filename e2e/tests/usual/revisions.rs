@@ -5,21 +5,41 @@ use std::process::{Command, Output};
 
 use anyhow::{Result, ensure};
 use berth_e2e::{
-    Caller, NEWEST, Tenant, World, paths,
+    Caller, NEWEST, Tenant, World, berth, core, paths,
     revisions::{outcome, pods, same_pods},
     tenant::condition,
     until,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[test]
 fn a_bad_flag_and_a_missing_image_go_back_by_themselves() {
     berth_e2e::run("revisions", |world| {
-        let upgrade = json!({"progressDeadline": "30s", "soak": "0s"});
-        let tenant = Tenant::ready(world, "revisions", &json!({"apiServer": {"replicas": 2}, "upgrade": upgrade}))?;
+        // A pod has to have said why within it, on a machine on which everything is slow.
+        let upgrade = json!({"progressDeadline": "1m", "soak": "0s"});
+        let etcd = json!({"heartbeatInterval": "200ms", "electionTimeout": "2s", "snapshotCount": 20_000});
+        let spec = json!({"apiServer": {"replicas": 2}, "etcd": etcd, "upgrade": upgrade});
+        let tenant = Tenant::ready(world, "revisions", &spec)?;
         outcome(&tenant, 1, "Succeeded")?;
         let before = pods(&tenant)?;
         let caller = Caller::start(&tenant.kubeconfig()?);
+
+        println!("    nodes that are not there");
+        let nowhere = json!({"placement": {"nodeSelector": {"example.com/every-value": "yes"}}});
+        tenant.change(&json!({"apiServer": nowhere, "etcd": nowhere}))?;
+        let message = tenant.wait_condition("Ready", "False", "Unschedulable")?;
+        let none = "placement.nodeSelector: no node has label example.com/every-value=yes";
+        ensure!(message.contains(&format!("spec.apiServer.{none}")), "{message}");
+        until("etcd to say it, too", || {
+            let etcd = world.kube.get(&format!("{}/etcd", berth(&tenant.cp_namespace, "etcdclusters")))?;
+            let ready = condition(&etcd, "Ready")?;
+            ensure!(ready["reason"] == "Unschedulable", "{ready}");
+            Ok(())
+        })?;
+        same_pods(&tenant, &before)?;
+        tenant.change(&json!({"apiServer": {"placement": null}, "etcd": {"placement": null}}))?;
+        tenant.wait_ready()?;
+        same_pods(&tenant, &before)?;
 
         println!("    a flag that kube-apiserver does not know");
         tenant.change(&json!({"apiServer": {"extraArgs": [{"name": "no-such-flag", "value": "1"}]}}))?;
@@ -62,9 +82,9 @@ fn a_bad_flag_and_a_missing_image_go_back_by_themselves() {
         println!("    a configuration with which kube-apiserver ends at once");
         let path = tenant.configuration("kube-apiserver")?;
         let files = world.kube.get(&path)?["data"].clone();
-        // No API server compiles that expression.
+        // No API server compiles that expression, and Berth leaves constants to it.
         let issuer = json!({"url": "https://issuer.example.com", "audiences": ["berth"]});
-        let jwt = json!([{"issuer": issuer, "claimMappings": {"username": {"expression": "claims.name +"}}}]);
+        let jwt = json!([{"issuer": issuer, "claimMappings": {"username": {"expression": "duration('an hour')"}}}]);
         tenant.change(&json!({"apiServer": {"authentication": {"jwt": jwt}}}))?;
         until("new pods to be of another configuration", || {
             ensure!(tenant.configuration("kube-apiserver")? != path, "it is the old one");
@@ -78,14 +98,33 @@ fn a_bad_flag_and_a_missing_image_go_back_by_themselves() {
         same_pods(&tenant, &before)?;
         ensure!(tenant.configuration("kube-apiserver")? == path, "the old configuration again");
         ensure!(world.kube.get(&path)?["data"] == files, "the old pods never saw the new one");
-        tenant.change(&json!({"apiServer": {"authentication": null}}))?;
+        println!("    files of kube-apiserver from fields");
+        tenant.change(&files_of(world, &tenant)?)?;
         tenant.wait_ready()?;
         outcome(&tenant, 7, "Succeeded")?;
+        let container = json!({"name": "a", "image": "a", "securityContext": {"privileged": true}});
+        let pod =
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [container]}});
+        let refused = tenant.api()?.create(&core("default", "pods"), &pod);
+        let why = refused.err().map(|why| format!("{why:#}")).unwrap_or_default();
+        ensure!(why.contains("violates PodSecurity"), "a privileged pod: {why}");
 
         caller.end()?.none_failed()?;
         tenant.nothing_restarted()?;
         tenant.let_go()
     });
+}
+
+/// In place of what did not come up. Any certificate does: that of the meta cluster is at hand.
+fn files_of(world: &World, tenant: &Tenant<'_>) -> Result<Value> {
+    let map = world.kube.get(&format!("{}/kube-root-ca.crt", core(&tenant.cp_namespace, "configmaps")))?;
+    let configuration = json!({
+        "apiVersion": "pod-security.admission.config.k8s.io/v1", "kind": "PodSecurityConfiguration",
+        "defaults": {"enforce": "baseline"}, "exemptions": {"namespaces": ["kube-system"]},
+    });
+    let admission = json!({"configuration": [{"name": "PodSecurity", "configuration": configuration}]});
+    let trusted = map["data"]["ca.crt"].clone();
+    Ok(json!({"apiServer": {"authentication": null, "admission": admission, "trustedCA": trusted}}))
 }
 
 fn kubectl_berth(world: &World, tenant: &Tenant<'_>, verb: &[&str], more: &[&str]) -> Result<Output> {

@@ -37,7 +37,9 @@ fn two_tenants_share_nothing() {
 fn no_secret_has_anything_of_the_other(world: &World, a: &Tenant<'_>, b: &Tenant<'_>) -> Result<()> {
     let values = |tenant: &Tenant<'_>| -> Result<BTreeSet<String>> {
         let all = world.kube.list(&core(&tenant.cp_namespace, "secrets"))?;
-        let values = all.iter().filter_map(|s| s["data"].as_object()).flat_map(|d| d.values());
+        // The platform's own, which pulls images for both.
+        let own = all.iter().filter(|s| s["metadata"]["labels"][labels::PULL_SECRET].is_null());
+        let values = own.filter_map(|s| s["data"].as_object()).flat_map(|d| d.values());
         Ok(values.filter_map(Value::as_str).map(str::to_owned).collect())
     };
     let (of_a, of_b) = (values(a)?, values(b)?);

@@ -63,9 +63,10 @@ impl Demo {
         self.wait_tenant("pods can be created", &["apply", "-f", &example.to_string_lossy()])?;
         let rollout = ["-n", "default", "rollout", "status", "deployment/hello", "--timeout=2s"];
         self.wait_tenant("the pods to be ready", &rollout)?;
-        let said = self.wait_tenant("the Service to answer", &["get", "--raw", HELLO])?;
+        // kube-proxy on each machine takes a moment to learn of ready pods.
+        let answers = |said: &str| said.contains("hello-");
+        let said = self.wait_tenant_until("the Service to answer", &["get", "--raw", HELLO], answers)?;
         println!("$ kubectl get --raw '{HELLO}'\n{}", said.trim_end());
-        ensure!(said.contains("hello-"), "no pod answered: {said}");
         Ok(())
     }
 
@@ -75,9 +76,19 @@ impl Demo {
 
     /// Runs `kubectl` in the tenant until it succeeds.
     fn wait_tenant(&self, what: &str, arguments: &[&str]) -> Result<String> {
+        self.wait_tenant_until(what, arguments, |_| true)
+    }
+
+    /// Runs `kubectl` in the tenant until what it prints is good.
+    fn wait_tenant_until(&self, what: &str, arguments: &[&str], good: impl Fn(&str) -> bool) -> Result<String> {
         let deadline = Instant::now() + self.timeout;
+        let said = || {
+            let said = output(self.tenant_kubectl().args(arguments))?;
+            ensure!(good(&said), "it printed: {said}");
+            Ok(said)
+        };
         loop {
-            match output(self.tenant_kubectl().args(arguments)) {
+            match said() {
                 Ok(said) => return Ok(said),
                 Err(error) if Instant::now() > deadline => {
                     return Err(error).with_context(|| format!("waited {:?} for {what}", self.timeout));

@@ -99,6 +99,7 @@ fn needs(program: &Program, module: &str) -> Stage {
     match (&*program.package, module) {
         (E2E, "versions" | "conformance")
         | ("berth-render", "flags")
+        | ("berth-plan-cluster", "jwt")
         | ("berth-operator", "etcd_versions" | "minor")
         // An S3 server; and tests that leave out a version that is not there.
         | ("berth-backup" | "berth-etcdio", _) => Stage::Core,

@@ -1,5 +1,6 @@
 //! `spec.addons`: what Berth runs inside the tenant, on its nodes.
 
+use crate::common::{Resources, resources_schema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -25,27 +26,48 @@ impl Addons {
 }
 
 /// CoreDNS.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CoreDns {
     /// Whether Berth keeps CoreDNS in the tenant; false deletes it. Default: true in tenants that a version of Berth with add-ons
     /// created, false in older ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
-    /// Pods of CoreDNS, 1 to 20. Default 2.
-    #[serde(default = "two")]
+    /// Pods of CoreDNS, 1 to 20. Default: 2 when Berth creates the Deployment, and afterwards as many as an autoscaler or a person in the
+    /// tenant sets: Berth does not own the field then. A number that is set here is kept against both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 20))]
-    pub replicas: i32,
+    pub replicas: Option<i32>,
+    /// Resources of the container. Default: requests of 100m CPU and 70Mi memory, and a limit of 170Mi memory. A change restarts the pods,
+    /// one after the other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "resources_schema")]
+    pub resources: Option<Resources>,
+    /// Zones that other DNS servers answer, each with all names below it; CoreDNS asks those in place of the node's. It takes a change up
+    /// within two minutes, without a restart. For anything else of a Corefile there is ConfigMap `coredns-custom` in the tenant. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub zones: Vec<DnsZone>,
 }
 
-impl Default for CoreDns {
-    fn default() -> Self {
-        Self { enabled: None, replicas: two() }
-    }
-}
-
-fn two() -> i32 {
-    2
+/// A zone that other DNS servers answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DnsZone {
+    /// Its name, such as `corp.example`, or `2.0.192.in-addr.arpa` for addresses. Neither the tenant's own zone (`spec.network.dnsDomain`), nor
+    /// one within or above it.
+    #[schemars(
+        length(min = 1, max = 253),
+        regex(pattern = r"^([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*$")
+    )]
+    pub name: String,
+    /// DNS servers: IP addresses, with a port if it is not 53, such as `192.0.2.53`, `192.0.2.53:5353` or `[2001:db8::53]:5353`.
+    #[schemars(
+        length(min = 1, max = 15),
+        inner(length(min = 2, max = 64), regex(pattern = r"^[0-9a-fA-F.:\[\]]+$")),
+        extend("x-kubernetes-list-type" = "atomic")
+    )]
+    pub servers: Vec<String>,
 }
 
 /// kube-proxy.

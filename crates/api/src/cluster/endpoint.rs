@@ -25,11 +25,14 @@ pub enum EndpointType {
     {"rule": "!has(self.host) || isIP(self.host) || self.host.matches('^[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?([.][a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?)*$')", "message": "endpoint.host: must be an IP address, or a DNS name whose parts between dots have 1 to 63 letters, digits and '-'"},
     {"rule": "!has(self.certSANs) || self.certSANs.all(n, isIP(n) || n.matches('^([*][.])?[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?([.][a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?)*$'))", "message": "endpoint.certSANs: each must be an IP address, or a DNS name whose parts between dots have 1 to 63 letters, digits and '-'"},
     {"rule": "self.type != 'NodePort' || has(self.host)", "message": "endpoint.host is required with type NodePort: set the name or address at which nodes of the meta cluster are reached"},
+    {"rule": "self.type == 'NodePort' || !has(self.nodePort)", "message": "endpoint.nodePort needs type NodePort: remove it, or set the type"},
     {"rule": "self.type == 'LoadBalancer' || !has(self.service) || (!has(self.service.loadBalancerClass) && !has(self.service.loadBalancerSourceRanges))", "message": "endpoint.service.loadBalancerClass and loadBalancerSourceRanges need type LoadBalancer: remove them, or set the type"},
-    {"rule": "self.type != 'LoadBalancer' || oldSelf.type != 'LoadBalancer' || (has(self.service) && has(self.service.loadBalancerClass) ? self.service.loadBalancerClass : '') == (has(oldSelf.service) && has(oldSelf.service.loadBalancerClass) ? oldSelf.service.loadBalancerClass : '')", "message": "endpoint.service.loadBalancerClass cannot change while the type is LoadBalancer: set the type to ClusterIP first"}
+    {"rule": "self.type != 'LoadBalancer' || oldSelf.type != 'LoadBalancer' || (has(self.service) && has(self.service.loadBalancerClass) ? self.service.loadBalancerClass : '') == (has(oldSelf.service) && has(oldSelf.service.loadBalancerClass) ? oldSelf.service.loadBalancerClass : '')", "message": "endpoint.service.loadBalancerClass cannot change while the type is LoadBalancer: set the type to ClusterIP first"},
+    {"rule": "!has(self.advertiseAddress) || (isIP(self.advertiseAddress) && ip(self.advertiseAddress).isGlobalUnicast())", "message": "endpoint.advertiseAddress: must be an IP address at which nodes reach the API: no name, no port, and no loopback, unspecified, link-local, multicast or broadcast address"}
 ])))]
 pub struct Endpoint {
-    /// ClusterIP, NodePort or LoadBalancer. Default ClusterIP. A new IP address of the API restarts the API servers one by one.
+    /// ClusterIP, NodePort or LoadBalancer. Default ClusterIP. A new IP address of the API, other than the Service's own, restarts the
+    /// API servers one by one.
     #[serde(default, rename = "type")]
     pub type_: EndpointType,
     /// Name or address for the kubeconfig; always in the serving certificate. Default: the Service's address with ClusterIP, the load
@@ -38,11 +41,26 @@ pub struct Endpoint {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-zA-Z0-9]([-a-zA-Z0-9.:]*[a-zA-Z0-9])?$"))]
     pub host: Option<String>,
-    /// Port of the API. Default 6443. With NodePort, the meta cluster allocates the nodes' port. The API has one port, so after a
+    /// IP address at which pods on the tenant's nodes reach the API, with the port of `status.endpoints`. The tenant's Service `kubernetes`
+    /// leads to it, which cannot lead to a name. It must be of the family of the first network in `network.serviceCIDRs`, and not among
+    /// the meta cluster's own addresses, except those of its nodes. It is always in the serving certificate. To set or change it restarts
+    /// nothing; to remove it may restart the API servers one by one. Default: of the right family `host` if that is an IP address, or the load balancer's; otherwise the Service's own, which only
+    /// machines of the meta cluster reach: then `PodsReachAPI` says so. With `spec.vpc` the API's addresses there are used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 2, max = 45))]
+    pub advertise_address: Option<String>,
+    /// Port of the API. Default 6443. With NodePort, nodes have another, see `nodePort`. The API has one port, so after a
     /// change older kubeconfigs, including those of nodes, stop working.
     #[serde(default = "api_port")]
     #[schemars(range(min = 1, max = 65535))]
     pub port: i32,
+    /// Port of every node of the meta cluster, with type NodePort. The platform team decides which may be asked for (chart value
+    /// `writers.service.nodePorts`). Default: the meta cluster allocates one, which a Service that is made again gets back; one that is there
+    /// stays if this field is removed. One that another Service has is asked for again every ten minutes. After a change older kubeconfigs,
+    /// including those of nodes, stop working.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65535))]
+    pub node_port: Option<i32>,
     /// Additional names and addresses in the serving certificate. One that you remove stays in it until the next scheduled renewal, as
     /// do earlier addresses of the API, so that older kubeconfigs keep working.
     #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "certSANs")]
@@ -58,7 +76,9 @@ impl Default for Endpoint {
         Self {
             type_: EndpointType::ClusterIP,
             host: None,
+            advertise_address: None,
             port: api_port(),
+            node_port: None,
             cert_sans: vec![],
             service: EndpointService::default(),
         }

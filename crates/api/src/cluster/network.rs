@@ -14,7 +14,9 @@ use serde_json::json;
     {"rule": "self.podCIDRs.all(c, isCIDR(c))", "message": "podCIDRs: each must be a network in CIDR form, such as 10.160.0.0/16"},
     {"rule": "self.serviceCIDRs.all(s, !isCIDR(s) || self.podCIDRs.all(p, !isCIDR(p) || (!cidr(s).containsCIDR(p) && !cidr(p).containsCIDR(s))))", "message": "serviceCIDRs and podCIDRs overlap: choose networks that share no address"},
     {"rule": "self.serviceCIDRs.size() < 2 || !self.serviceCIDRs.all(c, isCIDR(c)) || cidr(self.serviceCIDRs[0]).ip().family() != cidr(self.serviceCIDRs[1]).ip().family()", "message": "serviceCIDRs: two networks must be one IPv4 and one IPv6 (dual stack)"},
-    {"rule": "self.podCIDRs.size() < 2 || !self.podCIDRs.all(c, isCIDR(c)) || cidr(self.podCIDRs[0]).ip().family() != cidr(self.podCIDRs[1]).ip().family()", "message": "podCIDRs: two networks must be one IPv4 and one IPv6 (dual stack)"}
+    {"rule": "self.podCIDRs.size() < 2 || !self.podCIDRs.all(c, isCIDR(c)) || cidr(self.podCIDRs[0]).ip().family() != cidr(self.podCIDRs[1]).ip().family()", "message": "podCIDRs: two networks must be one IPv4 and one IPv6 (dual stack)"},
+    {"rule": "self.serviceCIDRs.all(c, !isCIDR(c) || (cidr(c).ip().family() == 4 ? cidr(c).prefixLength() >= 12 && cidr(c).prefixLength() <= 28 : cidr(c).prefixLength() >= 108 && cidr(c).prefixLength() <= 120))", "message": "serviceCIDRs: an IPv4 network must be from /12 to /28, an IPv6 network from /108 to /120"},
+    {"rule": "self.podCIDRs.all(c, !isCIDR(c) || (cidr(c).ip().family() == 4 ? cidr(c).prefixLength() >= 8 && cidr(c).prefixLength() <= 24 : cidr(c).prefixLength() >= 48 && cidr(c).prefixLength() <= 64))", "message": "podCIDRs: an IPv4 network must be from /8 to /24, an IPv6 network from /48 to /64: each node gets a /24 or /64 of it"}
 ])))]
 pub struct Network {
     /// Networks of the tenant's Services: one, or two for dual stack; IPv4 from /12 to /28, IPv6 from /108 to /120. Default
@@ -23,7 +25,7 @@ pub struct Network {
     #[schemars(length(min = 1, max = 2), inner(length(max = 43)), extend("x-kubernetes-list-type" = "atomic"))]
     pub service_cidrs: Vec<String>,
     /// Networks of the tenant's pods: one, or two for dual stack; IPv4 from /8 to /24, IPv6 from /48 to /64, and of each family that
-    /// `serviceCIDRs` has. Default `10.160.0.0/16`.
+    /// `serviceCIDRs` has. Each node gets a /24 or /64 of each, so a /22 has room for four nodes. Default `10.160.0.0/16`.
     #[serde(default = "pod_cidrs", rename = "podCIDRs")]
     #[schemars(length(min = 1, max = 2), inner(length(max = 43)), extend("x-kubernetes-list-type" = "atomic"))]
     pub pod_cidrs: Vec<String>,

@@ -1,16 +1,15 @@
 //! A real API server with the rights that tenants have, a controller-manager that signs, and `berth-approve`.
 
 use anyhow::{Context as _, Result, ensure};
-use berth_api::names;
-use berth_render::values::AccessValues;
-use berth_render::{Catalog, Kind, TenantSet, render_tenant_set};
+use berth_api::{labels, names};
+use berth_render::values::{AccessValues, EndpointValues};
+use berth_render::{Catalog, Kind, Object, TenantSet, render_tenant_set};
 use berth_testkit::ApiServer;
 use berth_testkit::apiserver::{Process, binary};
 use jiff::Timestamp;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::{Event, Node};
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, SanType};
 use serde_json::{Value, json};
@@ -44,21 +43,43 @@ pub(crate) async fn until<T>(what: &str, within: Duration, mut ask: impl AsyncFn
 
 /// Gives the approver's user the rights that Berth gives it in every tenant.
 pub(crate) async fn grant(server: &ApiServer) -> Result<()> {
-    let templates = Catalog::builtin().tenant("1.36".parse()?).context("templates")?;
     let access = AccessValues { approver: names::APPROVER_USER.into(), ..AccessValues::default() };
-    for object in render_tenant_set(templates, &TenantSet::Access(access))? {
-        let (client, value) = (server.client(), object.value().clone());
-        match object.key().kind {
-            Kind::ClusterRole => {
-                let role: ClusterRole = serde_json::from_value(value)?;
-                Api::all(client).create(&PostParams::default(), &role).await?;
-            }
-            Kind::ClusterRoleBinding if object.key().name == names::APPROVER_USER => {
-                let binding: ClusterRoleBinding = serde_json::from_value(value)?;
-                Api::all(client).create(&PostParams::default(), &binding).await?;
-            }
-            _ => {}
-        }
+    let is_its = |object: &Object| {
+        let subjects = object.value()["subjects"].as_array();
+        subjects.is_none_or(|all| all.iter().all(|subject| subject["name"] == names::APPROVER_USER))
+    };
+    apply(server, &TenantSet::Access(access), is_its).await
+}
+
+/// What Berth keeps of the `kubernetes` Service.
+pub(crate) async fn endpoints(server: &ApiServer, address: &str) -> Result<()> {
+    apply(server, &leading_to(address)?, |_| true).await
+}
+
+/// The first of them alone, as an operator whose next write fails.
+pub(crate) async fn slice(server: &ApiServer, address: &str) -> Result<()> {
+    apply(server, &leading_to(address)?, |object| object.key().kind == Kind::EndpointSlice).await
+}
+
+fn leading_to(address: &str) -> Result<TenantSet> {
+    let addresses = vec![address.parse()?];
+    Ok(TenantSet::Endpoint(EndpointValues { addresses, family: "IPv4".into(), port: 6443 }))
+}
+
+/// Applies a set as the operator does.
+async fn apply(server: &ApiServer, set: &TenantSet, is_wanted: impl Fn(&Object) -> bool) -> Result<()> {
+    let templates = Catalog::builtin().tenant("1.36".parse()?).context("templates")?;
+    for object in render_tenant_set(templates, set)?.iter().filter(|object| is_wanted(object)) {
+        let (key, kind) = (object.key(), object.key().kind);
+        let api_version = kind.api_version();
+        let version = api_version.rsplit('/').next().unwrap_or_default();
+        let of = ApiResource::from_gvk(&GroupVersionKind::gvk(kind.group(), version, kind.name()));
+        let all: Api<DynamicObject> = match &key.namespace {
+            Some(namespace) => Api::namespaced_with(server.client(), namespace, &of),
+            None => Api::all_with(server.client(), &of),
+        };
+        let params = PatchParams::apply(labels::MANAGER_CLUSTER).force();
+        all.patch(&key.name, &params, &Patch::Apply(object.value())).await?;
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod cluster;
+mod keep;
 mod rights;
 
 use std::time::{Duration, Instant};

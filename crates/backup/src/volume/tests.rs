@@ -16,8 +16,8 @@ fn message(result: Result<(), Problem>) -> String {
 fn nothing_is_overwritten_and_what_a_dead_one_left_goes() {
     let dir = tempfile::tempdir().unwrap();
     let store = volume(dir.path());
-    store.create("team-a/acme/id/1.json", b"one").unwrap();
-    let again = store.create("team-a/acme/id/1.json", b"two").unwrap_err();
+    store.create("team-a/acme/id/1.json", b"one".to_vec()).unwrap();
+    let again = store.create("team-a/acme/id/1.json", b"two".to_vec()).unwrap_err();
     assert!(again.lasting && again.failure.message.contains("nothing is overwritten"), "{again:?}");
     assert_eq!(store.read("team-a/acme/id/1.json").unwrap(), b"one");
     let beside = dir.path().join("team-a/acme/id");
@@ -26,7 +26,7 @@ fn nothing_is_overwritten_and_what_a_dead_one_left_goes() {
     fs::write(beside.join(".partial-3.db-1"), "dead").unwrap();
     let written = File::create(beside.join(".partial-4.db-1")).unwrap();
     written.try_lock().unwrap();
-    store.create("team-a/acme/id/2.json", b"two").unwrap();
+    store.create("team-a/acme/id/2.json", b"two".to_vec()).unwrap();
     assert!(!beside.join(".partial-3.db-1").exists(), "its writer is dead");
     assert!(beside.join(".partial-4.db-1").exists(), "it is being written");
     assert!(store.exists("team-a/acme/id/2.json").unwrap() && !store.exists("other/any.json").unwrap());
@@ -34,6 +34,20 @@ fn nothing_is_overwritten_and_what_a_dead_one_left_goes() {
         store.delete("team-a/acme/id/2.json").unwrap();
     }
     assert!(!store.exists("team-a/acme/id/2.json").unwrap());
+}
+
+#[test]
+fn a_name_that_a_file_has_got_already_is_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let [from, to, other] = ["from", "to", "other"].map(|name| dir.path().join(name));
+    for file in [&from, &other] {
+        fs::write(file, "same").unwrap();
+    }
+    fs::hard_link(&from, &to).unwrap();
+    link(&from, &to).unwrap();
+    assert_eq!(link(&from, &other).unwrap_err().kind(), ErrorKind::AlreadyExists, "of the same bytes");
+    symlink(&from, dir.path().join("symbolic")).unwrap();
+    assert!(link(&from, &dir.path().join("symbolic")).is_err());
 }
 
 #[test]
@@ -67,8 +81,8 @@ fn no_link_leads_out_of_it() {
     symlink(outside.join("tls.key"), root.join("b.json")).unwrap();
     for key in ["a/tls.key", "b.json", "../outside/tls.key", "/etc/hostname"] {
         assert!(message(store.read(key).map(drop)).contains("is not in it"), "{key}");
-        assert!(message(store.create(key, b"x")).contains("is not in it"), "{key}");
-        assert!(message(store.delete(key)).contains("is not in it"), "{key}");
+        assert!(message(store.create(key, b"x".to_vec())).contains("is not in it"), "{key}");
+        assert!(message(store.delete(key).map(drop)).contains("is not in it"), "{key}");
     }
     assert_eq!(fs::read_to_string(outside.join("tls.key")).unwrap(), "secret");
     assert!(message(store.read("none.json").map(drop)).contains("cannot read none.json"));

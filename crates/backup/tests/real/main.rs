@@ -2,12 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod odd;
+mod proxied;
 mod proxy;
 mod world;
 
 use berth_contract::backup::{
     At, Check, Delete, Earlier, Manifest, Outcome, Proof, REVISIONS_PER_EPOCH, Restore, Store, Subject, Take, Task,
 };
+use berth_testkit::s3::{Misbehaviour, Request, S3Proxy};
 use proxy::Fault;
 use std::fs;
 use std::time::Duration;
@@ -108,8 +111,6 @@ fn an_older_backup_is_read_back_beside_a_new_one() {
     let reads = |store: &Store, wanted: &Manifest| {
         let earlier = Earlier { name: "old".into(), key: wanted.key.clone(), sha256: wanted.sha256.clone() };
         let Task::Take(take) = world.task(store) else { panic!("another task") };
-        // Keys have seconds.
-        std::thread::sleep(Duration::from_secs(1));
         let (outcome, code) = world.run(&Task::Take(Take { earlier: Some(earlier.clone()), ..take }), "secret");
         assert_eq!(code, 0, "{outcome:?}");
         let Outcome::Verified(Proof { manifest, earlier: Some(read) }) = outcome else { panic!("{outcome:?}") };
@@ -162,20 +163,45 @@ fn a_store_that_is_slow_or_stalls_is_waited_for_or_told() {
         let (outcome, code) = world.take(&world.through(Fault::StallOnce(read)));
         assert_eq!(code, 0, "{read} without an answer is asked again: {outcome:?}");
     }
-    // Nobody knows whether it was written: what began is told, and the next try has another key.
-    let store = world.through(Fault::StallOnce("PUT"));
+    // Nobody knows whether it was written, until it is looked at.
     let before = world.keys();
-    let (outcome, code) = world.take(&store);
-    let Outcome::Failed(failure) = outcome else { panic!("{outcome:?}") };
-    assert_eq!((failure.at, code), (At::Store, 1), "the Job tries again: {}", failure.message);
-    assert!(failure.message.contains("cannot write") && failure.message.contains("no answer in time"), "{failure:?}");
-    assert!(!failure.message.contains("secret") && !failure.message.contains(world::ACCESS_KEY), "{failure:?}");
-    let written: Vec<_> = world.keys().into_iter().filter(|key| !before.contains(key)).collect();
-    assert!(written.iter().all(|key| !key.contains(".json")), "without a manifest it is no backup: {written:?}");
+    let (outcome, code) = world.take(&world.through(Fault::StallOnce("PUT")));
+    assert_eq!(code, 0, "{outcome:?}");
+    assert_eq!(world.keys().len(), before.len() + 2, "nothing else is left: {:?}", world.keys());
+}
+
+/// As a bucket with a default retention, whose answers are lost: it is backed up to, found fit, restored from, and keeps what is deleted.
+#[test]
+fn a_store_as_they_are_is_good_for_all_that_is_done_with_it() {
+    let world = World::start(versions()[0]);
+    world.write(300);
+    let proxy = S3Proxy::start(world.s3.address());
+    let store = Store { endpoint: proxy.endpoint(), ..world.store() };
+    let odd = || {
+        for request in [Request::Put, Request::Get, Request::Head, Request::List, Request::Delete] {
+            proxy.plant(request, Misbehaviour::Late(502), 1);
+        }
+        proxy.plant(Request::Put, Misbehaviour::WantsChecksums, usize::MAX);
+    };
+    odd();
     let (outcome, code) = world.take(&store);
     assert_eq!(code, 0, "{outcome:?}");
-    let key = &verified(&outcome).key;
-    assert!(written.iter().all(|name| !key.ends_with(name.as_str())), "{key} is another key than {written:?}");
+    let manifest = verified(&outcome).clone();
+    assert_eq!(world.keys().len(), 2, "nothing else is left: {:?}", world.keys());
+    odd();
+    let into = Subject { identity: "id".into(), ..Subject::default() };
+    let check = Check { store: store.clone(), key: manifest.key.clone(), sha256: manifest.sha256.clone(), into };
+    assert_eq!(world.run(&Task::Check(check), "secret"), (Outcome::Checked(manifest.clone()), 0));
+    odd();
+    let Task::Restore(task) = restore(&world, &manifest, 2) else { panic!("another task") };
+    assert_eq!(world.run(&Task::Restore(Restore { store: store.clone(), ..task }), "secret"), (Outcome::Restored, 0));
+    odd();
+    let locked = "Access Denied because object protected by object lock.";
+    proxy.plant(Request::Delete, Misbehaviour::Refuses(403, "AccessDenied", locked), usize::MAX);
+    let task = Task::Delete(Delete { store: store.clone(), key: manifest.key.clone() });
+    let (outcome, code) = world.run(&task, "secret");
+    assert!(matches!(&outcome, Outcome::Kept(kept) if kept.message.contains(locked)) && code == 0, "{outcome:?}");
+    assert_eq!(world.keys().len(), 2, "nothing is deleted");
 }
 
 /// As with a bucket: written, read back, restored and compared; found fit, put onto a member's volume, and deleted.

@@ -2,17 +2,23 @@
 
 use crate::proxy::{self, Fault};
 use berth_contract::backup::{Outcome, Store, Subject, TASK, Take, Task, keys};
+use berth_testkit::s3::S3Server;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SanType};
 use std::cell::Cell;
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// The access key that the server knows, with the secret `secret`.
-pub(crate) const ACCESS_KEY: &str = "AKIATEST";
+pub(crate) const ACCESS_KEY: &str = S3Server::ACCESS_KEY_ID;
+
+/// The S3 server.
+pub(crate) fn s3_program() -> PathBuf {
+    cache().join("tools/s3s-fs-0.14.1/s3s-fs")
+}
 
 fn cache() -> PathBuf {
     let home = || PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache/berth");
@@ -34,10 +40,9 @@ pub(crate) fn versions() -> Vec<&'static str> {
 pub(crate) struct World {
     dir: TempDir,
     etcd: Child,
-    s3: Child,
+    pub(crate) s3: S3Server,
     version: &'static str,
     client: u16,
-    address: SocketAddr,
     /// How long the program waits for an answer of the store, in seconds.
     pub(crate) store_timeout: Cell<u64>,
 }
@@ -46,11 +51,11 @@ impl World {
     pub(crate) fn start(version: &'static str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
-        for name in ["pki", "store", "scratch", "volume", "s3/bucket"] {
+        for name in ["pki", "store", "scratch", "volume"] {
             fs::create_dir_all(path(name)).unwrap();
         }
         certificates(&path("pki"));
-        let [client, peer, s3_port] = ports();
+        let [client, peer, _] = ports();
         let url = |port: u16| format!("https://127.0.0.1:{port}");
         let peer = format!("http://127.0.0.1:{peer}");
         let pki = |name: &str| path("pki").join(name).display().to_string();
@@ -66,20 +71,9 @@ impl World {
             .stderr(fs::File::create(path("etcd.log")).unwrap())
             .spawn()
             .unwrap();
-        let server = cache().join("tools/s3s-fs-0.14.1/s3s-fs");
-        assert!(server.exists(), "{} is not there: run devcluster build s3s-fs", server.display());
-        let s3 = Command::new(server)
-            .args(["--host", "127.0.0.1", "--port", &s3_port.to_string()])
-            .args(["--access-key", ACCESS_KEY, "--secret-key", "secret"])
-            .arg(path("s3"))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let address = SocketAddr::from(([127, 0, 0, 1], s3_port));
-        let world = Self { etcd, s3, version, client, address, dir, store_timeout: Cell::new(120) };
+        let s3 = S3Server::start(&s3_program());
+        let world = Self { etcd, s3, version, client, dir, store_timeout: Cell::new(120) };
         world.until("etcd to answer", || world.ctl(&["get", "nothing"]).is_some());
-        world.until("the S3 server to answer", || TcpStream::connect(world.address).is_ok());
         world
     }
 
@@ -136,7 +130,7 @@ impl World {
     }
 
     pub(crate) fn store(&self) -> Store {
-        Self::at(self.address)
+        Self::at(self.s3.address())
     }
 
     /// A directory, as a volume in the Job's pod.
@@ -148,7 +142,7 @@ impl World {
 
     /// Through a proxy with a fault.
     pub(crate) fn through(&self, fault: Fault) -> Store {
-        Self::at(proxy::start(self.address, fault))
+        Self::at(proxy::start(self.s3.address(), fault))
     }
 
     fn at(address: SocketAddr) -> Store {
@@ -191,8 +185,6 @@ impl World {
     }
 
     pub(crate) fn take(&self, store: &Store) -> (Outcome, i32) {
-        // Keys have seconds.
-        std::thread::sleep(Duration::from_secs(1));
         self.run(&self.task(store), "secret")
     }
 
@@ -219,36 +211,25 @@ impl World {
 
     /// An object of the bucket, as the server keeps it: a file.
     pub(crate) fn object(&self, key: &str) -> Vec<u8> {
-        fs::read(self.path("s3/bucket").join(key)).unwrap()
+        fs::read(self.s3.file(key)).unwrap()
     }
 
-    /// Keys of all objects in the bucket.
+    /// Names of all objects in the bucket.
     pub(crate) fn keys(&self) -> Vec<String> {
-        fn walk(dir: &Path, found: &mut Vec<String>) {
-            for entry in fs::read_dir(dir).unwrap().flatten() {
-                let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
-                if path.is_dir() {
-                    walk(&path, found);
-                } else if !name.starts_with('.') {
-                    found.push(name);
-                }
-            }
-        }
-        let mut found = vec![];
-        walk(&self.path("s3/bucket"), &mut found);
-        found
+        let all = self.s3.keys("prod");
+        all.iter().filter_map(|key| key.rsplit('/').next()).map(str::to_owned).collect()
     }
 
     /// Changes an object of the bucket behind everybody's back.
     pub(crate) fn spoil(&self, key: &str, change: impl FnOnce(&mut Vec<u8>)) {
         let mut bytes = self.object(key);
         change(&mut bytes);
-        fs::write(self.path("s3/bucket").join(key), bytes).unwrap();
+        fs::write(self.s3.file(key), bytes).unwrap();
     }
 
     /// Removes an object of the bucket.
     pub(crate) fn remove(&self, key: &str) {
-        fs::remove_file(self.path("s3/bucket").join(key)).unwrap();
+        fs::remove_file(self.s3.file(key)).unwrap();
     }
 
     /// Starts an etcd with what is on the volume; its revision, and what `get` of that key with these flags answers.
@@ -329,10 +310,8 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        for child in [&mut self.etcd, &mut self.s3] {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        let _ = self.etcd.kill();
+        let _ = self.etcd.wait();
     }
 }
 

@@ -10,6 +10,8 @@ mod tests;
 mod values;
 
 use clap::{Parser, Subcommand, ValueEnum};
+#[cfg(test)]
+pub(crate) use offline::Layout;
 pub(crate) use offline::{Images, Objects, Render};
 pub(crate) use releases::{Diff, History, Rollback, Rollouts, Upgrade};
 use std::ffi::OsString;

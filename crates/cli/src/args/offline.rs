@@ -46,6 +46,28 @@ pub(crate) struct Images {
     /// Registry to mirror to. Print each image and what it is called there, with the chart's imageRegistry.
     #[arg(long, value_name = "REGISTRY")]
     pub(crate) to: Option<String>,
+    /// Where that registry has upstream's images, as the chart's imageLayout.
+    #[arg(long, value_enum, default_value_t, ignore_case = true, requires = "to")]
+    pub(crate) layout: Layout,
+}
+
+/// Where a registry has upstream's images.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Layout {
+    /// Under the last part of their names.
+    #[default]
+    Flat,
+    /// Under their whole paths.
+    Upstream,
+}
+
+impl From<Layout> for berth_render::images::Layout {
+    fn from(layout: Layout) -> Self {
+        match layout {
+            Layout::Flat => Self::Flat,
+            Layout::Upstream => Self::Upstream,
+        }
+    }
 }
 
 /// How objects are printed.

@@ -1,7 +1,6 @@
 //! Values of flags.
 
 use clap::ValueEnum;
-use clap::builder::PossibleValue;
 use clap_complete::Shell;
 use jiff::SignedDuration;
 
@@ -27,43 +26,21 @@ pub(crate) fn timeout(text: &str) -> Result<SignedDuration, String> {
 }
 
 /// Who completes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Completer {
-    /// A shell, by itself.
-    Shell(Shell),
-    /// kubectl, which asks a program of its plugin whatever the shell.
+    Bash,
+    Elvish,
+    Fish,
+    Powershell,
+    Zsh,
+    /// The file kubectl_complete-berth.
     Kubectl,
 }
 
 impl Completer {
     /// What writes the script of a shell.
     pub(crate) fn generator(self) -> Option<Shell> {
-        match self {
-            Self::Shell(shell) => Some(shell),
-            Self::Kubectl => None,
-        }
-    }
-}
-
-impl ValueEnum for Completer {
-    fn value_variants<'a>() -> &'a [Self] {
-        use Shell::{Bash, Elvish, Fish, PowerShell, Zsh};
-        const ALL: &[Completer] = &[
-            Completer::Shell(Bash),
-            Completer::Shell(Elvish),
-            Completer::Shell(Fish),
-            Completer::Shell(PowerShell),
-            Completer::Shell(Zsh),
-            Completer::Kubectl,
-        ];
-        ALL
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        match self {
-            Self::Shell(shell) => shell.to_possible_value(),
-            Self::Kubectl => Some(PossibleValue::new("kubectl").help("The file kubectl_complete-berth")),
-        }
+        Shell::from_str(self.to_possible_value()?.get_name(), false).ok()
     }
 }
 

@@ -12,7 +12,6 @@ use crate::outcome::{Outcome, block_on};
 use crate::{output, paint};
 use berth_render::Kind;
 use clap::CommandFactory;
-use std::fmt::Write as _;
 use std::sync::mpsc;
 use std::time::Duration;
 use walk::{Answer, Candidate, Place, Wants};
@@ -58,7 +57,7 @@ fn names(meta: Meta) -> Vec<String> {
     std::thread::spawn(move || {
         let names = block_on(async {
             let access = Access::to_read(&meta).await?;
-            Ok(access.io.list(Kind::Cluster, &access.namespace, None).await?)
+            Ok(access.io.list(Kind::Cluster, &*access.namespace, None).await?)
         });
         sender.send(names)
     });
@@ -68,12 +67,10 @@ fn names(meta: Meta) -> Vec<String> {
 
 /// A candidate on each line, and last what cobra is to do: 4 is to offer no files, 0 to do as it always does.
 fn text(answer: &Answer) -> String {
-    let mut text = String::new();
-    for Candidate { word, help } in &answer.candidates {
-        let tab = if help.is_empty() { "" } else { "\t" };
-        // Writing to a String does not fail.
-        let _ = writeln!(text, "{word}{tab}{help}");
-    }
-    text.push_str(if answer.wants == Wants::File { ":0\n" } else { ":4\n" });
-    text
+    let line = |Candidate { word, help }: &Candidate| match &**help {
+        "" => format!("{word}\n"),
+        help => format!("{word}\t{help}\n"),
+    };
+    let lines: String = answer.candidates.iter().map(line).collect();
+    lines + if answer.wants == Wants::File { ":0\n" } else { ":4\n" }
 }

@@ -1,4 +1,6 @@
 //! From the words that were typed to what may come next, by the definition of the command line. Pure.
+//!
+//! clap's own engine (`clap_complete::engine`, 4.6) offers verbs after an unknown word and after `--`, and options that were given already.
 
 use clap::{Arg, ArgAction, Command, ValueHint};
 

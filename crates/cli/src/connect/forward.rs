@@ -64,7 +64,7 @@ impl Target {
     async fn pod(&self) -> anyhow::Result<String> {
         let ns = &self.cp_namespace;
         let selector = format!("{}={}", labels::COMPONENT, names::APISERVER);
-        let pods = self.access.io.list(Kind::Pod, ns, Some(&selector)).await.map_err(|e| self.access.explain(e)).with_context(|| {
+        let pods = self.access.io.list(Kind::Pod, &**ns, Some(&selector)).await.map_err(|e| self.access.explain(e)).with_context(|| {
             format!(
                 "the address is not reachable from here, and a port-forward needs the rights to list pods and to create pods/portforward in namespace {ns}"
             )

@@ -6,16 +6,14 @@
 mod child;
 mod forward;
 
-use crate::access::{Access, parse};
+use crate::access::Access;
 use crate::args::{Connect, Meta};
 use crate::kubeconfig::{self, PrivateFile};
 use crate::outcome::Outcome;
 use crate::output;
 use anyhow::Context as _;
-use berth_api::Cluster;
 use forward::Forward;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::Client;
 use std::error::Error;
 use std::time::Duration;
 
@@ -39,7 +37,7 @@ impl Way {
             }
             Err(unreachable) => unreachable,
         };
-        let cluster: Cluster = parse(access.cluster(name).await?, name)?;
+        let (_, _, cluster) = access.read_cluster(name).await?;
         let forward = Forward::to(access, access.control_plane_namespace(&cluster, name)).await?;
         let kubeconfig = redirected(&published, &forward.server())?;
         let server = answers(&kubeconfig).await.with_context(|| {
@@ -71,8 +69,7 @@ pub(crate) async fn run(meta: &Meta, args: &Connect) -> anyhow::Result<Outcome> 
 /// The server of that kubeconfig, if its API answers from here with the credentials in it.
 async fn answers(text: &str) -> anyhow::Result<String> {
     // Errors of the parser quote what they read, which is secret.
-    let file = Kubeconfig::from_yaml(text).map_err(|_| anyhow::anyhow!("it is not a kubeconfig in YAML"))?;
-    let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+    let mut config = kubeconfig::config(text).await?;
     config.connect_timeout = Some(PATIENCE);
     config.read_timeout = Some(PATIENCE);
     config.default_retry = false;

@@ -1,10 +1,9 @@
 //! `backup`: creates an `EtcdBackup`, and waits until it is proven.
 
-use super::{default_name, find, until};
-use crate::access::{Access, parse};
+use super::{create, default_name, find};
+use crate::access::Access;
 use crate::args::etcd::{At, Backup};
 use crate::outcome::Outcome;
-use crate::output;
 use berth_api::EtcdBackup;
 use berth_api::backup::phase;
 use berth_api::conditions::{ConditionType, find as find_condition};
@@ -21,17 +20,7 @@ pub(super) async fn run(access: &Access, args: &Backup) -> anyhow::Result<Outcom
     let name = args.called.clone().unwrap_or_else(|| default_name(&of, Timestamp::now()));
     let key = ObjectKey::namespaced(Kind::EtcdBackup, &access.namespace, &*name);
     let object = object(args, &name, &access.namespace);
-    access.io.create(&key, &object, "kubectl-berth").await.map_err(|e| access.explain(e))?;
-    output::print(&format!("{key} is created\n"))?;
-    if !args.wait.wait {
-        return Ok(Outcome::Done);
-    }
-    let look = async || {
-        let live = access.io.get(&key).await.map_err(|e| access.explain(e))?;
-        let Some(live) = live else { return Ok((Some(false), format!("{key} was deleted"))) };
-        Ok(progress(&parse(live, &key.to_string())?))
-    };
-    Ok(Outcome::done_if(until(&args.wait, look).await? == Some(true)))
+    create(access, &key, &object, &args.wait, progress).await
 }
 
 /// Who may create backups need not see the control-plane namespace, so only what was named is looked at.
@@ -50,25 +39,20 @@ fn object(args: &Backup, name: &str, namespace: &str) -> Value {
         "spec": {field: {"name": args.of.name}},
     });
     let At { store, secret, claim } = &args.at;
-    kept(&mut object["spec"], store.as_ref(), secret.as_ref(), claim.as_ref());
+    if let Some(store) = store {
+        object["spec"]["store"] = json!(store);
+    }
+    if let Some(secret) = secret {
+        object["spec"]["secretRef"] = json!({"name": secret});
+    }
+    if let Some(claim) = claim {
+        object["spec"]["claimRef"] = json!({"name": claim});
+    }
     if !args.members.is_empty() {
         object["spec"]["withoutQuorum"] = true.into();
         object["spec"]["members"] = json!(args.members);
     }
     object
-}
-
-/// Where it is kept, as specs say it.
-pub(super) fn kept(spec: &mut Value, store: Option<&String>, secret: Option<&String>, claim: Option<&String>) {
-    if let Some(store) = store {
-        spec["store"] = json!(store);
-    }
-    if let Some(secret) = secret {
-        spec["secretRef"] = json!({"name": secret});
-    }
-    if let Some(claim) = claim {
-        spec["claimRef"] = json!({"name": claim});
-    }
 }
 
 /// Whether it has ended, well or not, and what is to be said.

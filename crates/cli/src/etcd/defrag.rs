@@ -1,11 +1,12 @@
 //! `defrag`: asks Berth for it, by an annotation, and waits.
 
-use super::{Found, find, until};
+use super::{Found, find};
 use crate::access::Access;
 use crate::args::etcd::Defrag;
 use crate::confirm::confirmed;
 use crate::outcome::Outcome;
 use crate::output;
+use crate::wait::until;
 use anyhow::bail;
 use berth_api::{EtcdCluster, labels};
 use jiff::Timestamp;
@@ -26,7 +27,7 @@ pub(super) async fn run(access: &Access, args: &Defrag) -> anyhow::Result<Outcom
         return Ok(Outcome::Done);
     }
     let look = async || Ok(progress(&find(access, &args.of).await?.etcd, &asked));
-    Ok(Outcome::done_if(until(&args.wait, look).await?.is_some()))
+    Ok(Outcome::done_if(until(args.wait.timeout, look).await?.is_some()))
 }
 
 fn explanation(etcd: &EtcdCluster, key: &str) -> String {

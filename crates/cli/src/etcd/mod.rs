@@ -9,15 +9,14 @@ use crate::access::{Access, parse};
 use crate::args::Meta;
 use crate::args::etcd::{Etcd, Of, Verb, Wait};
 use crate::outcome::Outcome;
+use crate::output;
+use crate::wait::until;
 use anyhow::{anyhow, bail};
 use berth_api::{Cluster, EtcdCluster, names};
 use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::time::Duration;
-
-/// From one look to the next.
-const PACE: Duration = Duration::from_secs(2);
 
 /// One of its verbs.
 pub(crate) async fn run(meta: &Meta, args: &Etcd) -> anyhow::Result<Outcome> {
@@ -48,7 +47,7 @@ struct Found {
 async fn find(access: &Access, of: &Of) -> anyhow::Result<Found> {
     let (named, value, key) = if of.stand_alone {
         let key = ObjectKey::namespaced(Kind::EtcdCluster, &access.namespace, &of.name);
-        let value = access.io.get(&key).await.map_err(|e| access.explain(e))?;
+        let value = access.get(&key).await?;
         let Some(value) = value else {
             access.installed().await?;
             bail!("{key} does not exist. For the etcd of a Cluster, leave out --stand-alone")
@@ -61,8 +60,7 @@ async fn find(access: &Access, of: &Of) -> anyhow::Result<Found> {
         let cp_namespace = access.control_plane_namespace(&cluster, &of.name);
         (named, value, ObjectKey::namespaced(Kind::EtcdCluster, cp_namespace, names::ETCD))
     };
-    let live =
-        if of.stand_alone { Some(value.clone()) } else { access.io.get(&key).await.map_err(|e| access.explain(e))? };
+    let live = if of.stand_alone { Some(value.clone()) } else { access.get(&key).await? };
     let live = live.ok_or_else(|| {
         anyhow!("{key} does not exist yet. Next: kubectl berth status {} -n {}", of.name, access.namespace)
     })?;
@@ -70,26 +68,22 @@ async fn find(access: &Access, of: &Of) -> anyhow::Result<Found> {
     Ok(Found { named, value, key, etcd })
 }
 
-/// Looks until it has ended, or for so long; None: not in time. What is said is printed when it changes.
-async fn until<T, F>(wait: &Wait, mut look: F) -> anyhow::Result<Option<T>>
-where
-    F: AsyncFnMut() -> anyhow::Result<(Option<T>, String)>,
-{
-    let end = Timestamp::now() + wait.timeout;
-    let mut said = String::new();
-    loop {
-        let (ended, message) = look().await?;
-        if message != said {
-            crate::output::print(&format!("{}\n", crate::paint::safe(&message)))?;
-            said = message;
-        }
-        if ended.is_some() {
-            return Ok(ended);
-        }
-        if Timestamp::now() >= end {
-            crate::output::note(&format!("not done within {:#}; Berth goes on with it", wait.timeout));
-            return Ok(None);
-        }
-        tokio::time::sleep(PACE).await;
+/// Creates what Berth is asked for. With --wait, waits until that has ended.
+async fn create<T: DeserializeOwned>(
+    access: &Access,
+    key: &ObjectKey,
+    object: &Value,
+    wait: &Wait,
+    progress: fn(&T) -> (Option<bool>, String),
+) -> anyhow::Result<Outcome> {
+    access.io.create(key, object, "kubectl-berth").await.map_err(|e| access.explain(e))?;
+    output::print(&format!("{key} is created\n"))?;
+    if !wait.wait {
+        return Ok(Outcome::Done);
     }
+    let look = async || {
+        let Some(live) = access.get(key).await? else { return Ok((Some(false), format!("{key} was deleted"))) };
+        Ok(progress(&parse(live, &key.to_string())?))
+    };
+    Ok(Outcome::done_if(until(wait.timeout, look).await? == Some(true)))
 }

@@ -1,22 +1,21 @@
 //! `restore`: creates an `EtcdRestore` with the confirmation in it, after asking for the name, and waits until etcd serves.
 
-use super::backup::kept;
 use super::show::{self, Proven};
-use super::{Found, find, until};
-use crate::access::{Access, parse};
-use crate::args::etcd::Restore;
+use super::{Found, create, find};
+use crate::access::Access;
+use crate::args::etcd::{Other, Restore, Source};
 use crate::confirm::confirmed_by;
 use crate::outcome::Outcome;
 use crate::output;
 use anyhow::{anyhow, bail};
-use berth_api::backup::EtcdBackup;
+use berth_api::EtcdCluster;
+use berth_api::backup::{EtcdBackup, StoreClaim, StoreRef, StoreSecret};
 use berth_api::conditions::{ConditionType, find as find_condition};
-use berth_api::restore::{RestoreSource, phase};
-use berth_api::{EtcdCluster, EtcdRestore};
+use berth_api::restore::{BackupOf, EtcdRestore, EtcdRestoreSpec, RestoreSource, StoredSnapshot, Survivors, phase};
 use berth_plan_backup::restore::{Held, Intent, answers, confirmation_id, gives_up, of_what_is_left};
 use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// Asks, creates it, and waits.
 pub(super) async fn run(access: &Access, args: &Restore) -> anyhow::Result<Outcome> {
@@ -24,7 +23,7 @@ pub(super) async fn run(access: &Access, args: &Restore) -> anyhow::Result<Outco
     has_store(args)?;
     let newest = if args.source.latest { Some(newest(access, args, &etcd).await?) } else { None };
     let args = &with(args, newest.as_ref());
-    let given_up = given_up(args, newest.as_ref(), &etcd)?;
+    let given_up = given_up(args, newest.as_ref(), &etcd);
     output::print(&explanation(args, newest.as_ref(), &etcd, &key.to_string(), given_up.as_deref()))?;
     let what = if args.of.stand_alone { "EtcdCluster's name" } else { "Cluster's name" };
     let to = if args.of_other.is_some() { "replace its data" } else { "restore its etcd" };
@@ -35,18 +34,8 @@ pub(super) async fn run(access: &Access, args: &Restore) -> anyhow::Result<Outco
     let now = Timestamp::now();
     let name = args.called.clone().unwrap_or_else(|| super::default_name(&args.of.name, now));
     let key = ObjectKey::namespaced(Kind::EtcdRestore, &access.namespace, &*name);
-    let object = object(args, &name, &access.namespace, confirm);
-    access.io.create(&key, &object, "kubectl-berth").await.map_err(|e| access.explain(e))?;
-    output::print(&format!("{key} is created\n"))?;
-    if !args.wait.wait {
-        return Ok(Outcome::Done);
-    }
-    let look = async || {
-        let live = access.io.get(&key).await.map_err(|e| access.explain(e))?;
-        let Some(live) = live else { return Ok((Some(false), format!("{key} was deleted"))) };
-        Ok(progress(&parse(live, &key.to_string())?))
-    };
-    Ok(Outcome::done_if(until(&args.wait, look).await? == Some(true)))
+    let object = serde_json::to_value(object(args, &name, confirm))?;
+    create(access, &key, &object, &args.wait, progress).await
 }
 
 /// The newest verified backup now: by what is there, since clocks may differ.
@@ -54,7 +43,7 @@ async fn newest(access: &Access, args: &Restore, etcd: &EtcdCluster) -> anyhow::
     // What another one held may be all that is left of it.
     let identity = args.of_other.is_none().then(|| show::identity(etcd));
     let of = args.of_other.clone().unwrap_or_else(|| args.of.as_other());
-    let all = access.io.list(Kind::EtcdBackup, &access.namespace, None).await.map_err(|e| access.explain(e))?;
+    let all = access.io.list(Kind::EtcdBackup, &*access.namespace, None).await.map_err(|e| access.explain(e))?;
     let all: Vec<EtcdBackup> = all.into_iter().filter_map(|b| serde_json::from_value(b).ok()).collect();
     show::newest(&all, &of, identity).map_err(|why| {
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
@@ -91,11 +80,10 @@ fn has_store(args: &Restore) -> anyhow::Result<()> {
 }
 
 /// What it gives up of what members hold, as the operator sees it.
-fn given_up(args: &Restore, newest: Option<&Proven>, etcd: &EtcdCluster) -> anyhow::Result<Option<String>> {
-    let source: RestoreSource = serde_json::from_value(source(args))?;
+fn given_up(args: &Restore, newest: Option<&Proven>, etcd: &EtcdCluster) -> Option<String> {
     let taken = newest.map(|newest| newest.taken_at);
     let instead = of_what_is_left(etcd);
-    Ok(gives_up(etcd, Intent { source: &source, without: &args.without, taken, instead: &instead }))
+    gives_up(etcd, Intent { source: &source(args), without: &args.without, taken, instead: &instead })
 }
 
 fn explanation(
@@ -169,41 +157,33 @@ fn confirmation(args: &Restore, etcd: &EtcdCluster, key: &ObjectKey, gives_up: b
         .ok_or_else(|| anyhow!("{key} has no cluster ID (status.clusterId): wait until it is Ready"))
 }
 
-fn source(args: &Restore) -> Value {
-    let mut source = match (&args.source.backup, &args.source.survivors, &args.source.key) {
-        (Some(backup), ..) => json!({"backup": backup}),
-        (None, Some(store), _) => {
-            let mut at = json!({});
-            kept(&mut at, Some(store).filter(|store| !store.is_empty()), args.secret.as_ref(), args.claim.as_ref());
-            json!({"survivors": at})
-        }
-        (None, None, Some(key)) => {
-            let mut at = json!({"key": key});
-            kept(&mut at, args.store.as_ref(), args.secret.as_ref(), args.claim.as_ref());
-            json!({"key": at})
-        }
-        (None, None, None) => json!({"latestBefore": args.source.latest_before}),
+fn source(args: &Restore) -> RestoreSource {
+    let Source { backup, latest_before, survivors, key, .. } = args.source.clone();
+    let stored = |name: Option<String>| StoreRef {
+        name: name.unwrap_or_default(),
+        secret_ref: args.secret.clone().map(|name| StoreSecret { name }),
+        claim_ref: args.claim.clone().map(|name| StoreClaim { name }),
     };
-    if let Some(of) = &args.of_other {
-        source["of"] = json!({of.field: {"name": of.name}});
+    RestoreSource {
+        backup,
+        latest_before: latest_before.map(Time),
+        survivors: survivors.map(|store| Survivors { store: stored(Some(store)) }),
+        key: key.map(|key| StoredSnapshot { store: stored(args.store.clone()), key }),
+        of: args.of_other.as_ref().map(Other::as_backup_of),
     }
-    source
 }
 
-fn object(args: &Restore, name: &str, namespace: &str, confirm: Option<String>) -> Value {
-    let field = args.of.as_other().field;
-    let mut object = json!({
-        "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdRestore",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {field: {"name": args.of.name}, "source": source(args), "backupFirst": !args.no_backup_first},
-    });
-    if !args.without.is_empty() {
-        object["spec"]["withoutMembers"] = json!(args.without);
-    }
-    if let Some(id) = confirm {
-        object["spec"]["confirm"] = id.into();
-    }
-    object
+fn object(args: &Restore, name: &str, confirm: Option<String>) -> EtcdRestore {
+    let BackupOf { cluster_ref, etcd_cluster_ref } = args.of.as_other().as_backup_of();
+    let spec = EtcdRestoreSpec {
+        cluster_ref,
+        etcd_cluster_ref,
+        source: source(args),
+        confirm,
+        backup_first: !args.no_backup_first,
+        without_members: args.without.clone(),
+    };
+    EtcdRestore::new(name, spec)
 }
 
 /// Whether it has ended, well or not, and what is to be said.
@@ -223,6 +203,7 @@ mod tests {
     use super::*;
     use crate::args::etcd::{Etcd, Verb};
     use clap::Parser;
+    use serde_json::{Value, json};
 
     #[derive(Parser)]
     struct Cli {
@@ -256,9 +237,9 @@ mod tests {
         let spec = |text, available| {
             let (args, etcd) = (args(text).unwrap(), etcd(available));
             let key = ObjectKey::namespaced(Kind::EtcdCluster, "team-a", "etcd");
-            let gives_up = given_up(&args, None, &etcd).unwrap().is_some();
+            let gives_up = given_up(&args, None, &etcd).is_some();
             let confirm = confirmation(&args, &etcd, &key, gives_up).unwrap();
-            object(&with(&args, Some(&proven()).filter(|_| args.source.latest)), "n", "team-a", confirm)["spec"].clone()
+            json!(object(&with(&args, Some(&proven()).filter(|_| args.source.latest)), "n", confirm).spec)
         };
         let wanted =
             json!({"clusterRef": {"name": "acme"}, "source": {"backup": "b"}, "backupFirst": true, "confirm": "c1"});

@@ -58,7 +58,7 @@ pub(super) struct Proven {
 /// All of it.
 pub(super) async fn status(access: &Access, args: &Show) -> anyhow::Result<Outcome> {
     let found = find(access, &args.of).await?;
-    let backups = match access.io.list(Kind::EtcdBackup, &access.namespace, None).await {
+    let backups = match access.io.list(Kind::EtcdBackup, &*access.namespace, None).await {
         Ok(all) => all.into_iter().filter_map(|b| serde_json::from_value(b).ok()).collect(),
         Err(error) if error.kind == ErrorKind::Forbidden => {
             output::note(&format!("backups are not shown: {error}"));
@@ -67,11 +67,7 @@ pub(super) async fn status(access: &Access, args: &Show) -> anyhow::Result<Outco
         Err(error) => return Err(access.explain(error)),
     };
     let report = report(&found, newest(&backups, &args.of.as_other(), Some(identity(&found.etcd))));
-    let text = match output::structured(args.output, &report)? {
-        Some(text) => text,
-        None => draw(&report, Timestamp::now()),
-    };
-    output::print(&text)?;
+    output::show(args.output, &report, || draw(&report, Timestamp::now()))?;
     Ok(Outcome::done_if(report.ready))
 }
 
@@ -79,11 +75,7 @@ pub(super) async fn status(access: &Access, args: &Show) -> anyhow::Result<Outco
 pub(super) async fn members(access: &Access, args: &Show) -> anyhow::Result<Outcome> {
     let found = find(access, &args.of).await?;
     let members = found.etcd.status.unwrap_or_default().members;
-    let text = match output::structured(args.output, &members)? {
-        Some(text) => text,
-        None => table(&members),
-    };
-    output::print(&text)?;
+    output::show(args.output, &members, || table(&members))?;
     Ok(Outcome::Done)
 }
 

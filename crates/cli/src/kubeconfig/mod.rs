@@ -17,6 +17,7 @@ use berth_api::conditions::{ConditionType, find};
 use berth_api::{Cluster, labels, names};
 use berth_kubeio::ErrorKind;
 use berth_render::{Kind, ObjectKey};
+use kube::config::KubeConfigOptions;
 use std::path::{Path, PathBuf};
 
 /// Reads the Secret, and does with it as asked.
@@ -25,7 +26,7 @@ pub(crate) async fn run(meta: &Meta, args: &Kubeconfig) -> anyhow::Result<Outcom
     let Some(text) = published(&access, &args.name).await? else { return Ok(Outcome::NotYet) };
     let text = match &args.oidc {
         Some(issuer) => {
-            let cluster = parse(access.cluster(&args.name).await?, &args.name)?;
+            let (_, _, cluster) = access.read_cluster(&args.name).await?;
             oidc::kubeconfig(&text, &cluster, Some(&**issuer).filter(|url| !url.is_empty()))?
         }
         None => text,
@@ -52,31 +53,24 @@ pub(crate) fn parsed(text: &str) -> anyhow::Result<serde_json::Value> {
     serde_saphyr::from_str(text).map_err(|_| anyhow!("it is not a kubeconfig in YAML"))
 }
 
+/// The configuration of a client with that kubeconfig.
+pub(crate) async fn config(text: &str) -> anyhow::Result<kube::Config> {
+    let file = kube::config::Kubeconfig::from_yaml(text).map_err(|_| anyhow!("it is not a kubeconfig in YAML"))?;
+    Ok(kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?)
+}
+
 /// The published kubeconfig. None: there is none yet, and a note says why.
 pub(crate) async fn published(access: &Access, name: &str) -> anyhow::Result<Option<String>> {
-    Ok(match read(access, name).await? {
-        Found::Text(text) => Some(text),
-        Found::NotYet(why) => {
-            output::note(&why);
-            None
-        }
-    })
+    Ok(read(access, name).await?.inspect_err(|why| output::note(why)).ok())
 }
 
-/// What is published for a `Cluster` that is there.
-enum Found {
-    /// The kubeconfig.
-    Text(String),
-    /// None yet, and why. It comes by itself, so whoever polls has to tell it from an error.
-    NotYet(String),
-}
-
-/// The published kubeconfig, if it has no other field than those that Berth writes.
-async fn read(access: &Access, name: &str) -> anyhow::Result<Found> {
+/// The published kubeconfig, if it has no other field than those that Berth writes. The error inside: there is none yet, and why. It comes
+/// by itself, so whoever polls has to tell that from other errors.
+async fn read(access: &Access, name: &str) -> anyhow::Result<Result<String, String>> {
     let key = ObjectKey::namespaced(Kind::Secret, &access.namespace, names::kubeconfig(name));
-    let Some(secret) = access.io.get(&key).await.map_err(|e| access.explain(e))? else {
-        let cluster = parse(access.cluster(name).await?, name)?;
-        return Ok(Found::NotYet(missing(access, name, &key, cluster)));
+    let Some(secret) = access.get(&key).await? else {
+        let (_, _, cluster) = access.read_cluster(name).await?;
+        return Ok(Err(format!("{key} does not exist yet; {}", not_yet(access, name, cluster, "Ready"))));
     };
     if secret["type"] != labels::CAPI_SECRET_TYPE {
         bail!("{key} is not Berth's: its type is not {}", labels::CAPI_SECRET_TYPE);
@@ -87,7 +81,7 @@ async fn read(access: &Access, name: &str) -> anyhow::Result<Found> {
         .map_err(|_| anyhow!("{key}: the key `value` is not base64"))?;
     let text = String::from_utf8(bytes).map_err(|_| anyhow!("{key}: the key `value` is not text"))?;
     let text = tenant::rebuilt(&text).map_err(|why| strange(access, name, &key, &why))?;
-    Ok(unanswered(access, name, &key).await?.map_or(Found::Text(text), Found::NotYet))
+    Ok(unanswered(access, name, &key).await?.map_or(Ok(text), Err))
 }
 
 /// Berth publishes a kubeconfig before the API answers: with it, a new tenant's owner would only be refused. None: it has answered, or
@@ -98,7 +92,7 @@ async fn unanswered(access: &Access, name: &str, key: &ObjectKey) -> anyhow::Res
         Err(error) if error.kind == ErrorKind::Forbidden => return Ok(None),
         Err(error) => return Err(access.explain(error)),
         Ok(Some(cluster)) => parse(cluster, name)?,
-        Ok(None) => parse(access.cluster(name).await?, name)?,
+        Ok(None) => access.read_cluster(name).await?.2,
     };
     // What the API itself said once, and what stays when it is down.
     if cluster.status.as_ref().is_some_and(|s| s.version.is_some()) {
@@ -116,11 +110,6 @@ fn strange(access: &Access, name: &str, key: &ObjectKey, why: &anyhow::Error) ->
     anyhow!(
         "{key}, key `value`: {why}. Berth did not write it, and kubectl would run what it says, so it was not used. Berth writes its own again within 15 minutes; otherwise `kubectl berth status {name} -n {ns}` says why not. Find out who wrote this one"
     )
-}
-
-/// Why there is none yet.
-fn missing(access: &Access, name: &str, key: &ObjectKey, cluster: Cluster) -> String {
-    format!("{key} does not exist yet; {}", not_yet(access, name, cluster, "Ready"))
 }
 
 /// What a `Cluster` waits for, and how to wait for that.

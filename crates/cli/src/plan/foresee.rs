@@ -1,10 +1,10 @@
 //! What follows once the present round of changes is done: the rounds after it, in a world in memory where all goes well.
 
 use super::report::{Change, Restart, change, restart};
-use crate::world::{apply_plan, cluster_plan};
+use crate::world::round;
 use berth_api::Cluster;
 use berth_plan::{Plan, Settings};
-use berth_plan_etcd::EtcdPlanner;
+use berth_render::Kind;
 use berth_sim::World;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
@@ -43,17 +43,13 @@ pub(super) fn foresee(
     let mut future = Future::default();
     for n in 0..ROUNDS {
         world.now = now + STEP * n;
-        let plan = cluster_plan(world, cluster, settings).plan;
-        if n > 0 {
-            future.take(&plan, world, |c| c);
-        }
-        let mut done = plan.is_empty();
-        apply_plan(world, &plan)?;
-        if let Some((plan, status_changed)) = world.plan_etcd::<EtcdPlanner>(settings).map_err(anyhow::Error::msg)? {
-            future.take(&plan.plan, world, |_| "etcd");
-            done &= plan.plan.is_empty() && !status_changed;
-            apply_plan(world, &plan.plan)?;
-        }
+        // What the first round plans for the Cluster is no future.
+        let done = round(world, cluster, settings, |world, kind, plan| {
+            if n > 0 || kind == Kind::EtcdCluster {
+                future.take(plan, world, kind);
+            }
+            Ok(())
+        })?;
         if done {
             return Ok(future);
         }
@@ -64,10 +60,10 @@ pub(super) fn foresee(
 }
 
 impl Future {
-    fn take<'a>(&mut self, plan: &'a Plan, world: &World, stage: impl Fn(&'a str) -> &'a str) {
+    fn take(&mut self, plan: &Plan, world: &World, kind: Kind) {
         for part in &plan.stages {
             for action in &part.actions {
-                let stage = stage(part.id.name()).to_owned();
+                let stage = if kind == Kind::EtcdCluster { "etcd" } else { part.id.name() }.to_owned();
                 self.then.push(Later { stage, change: change(action, &world.observed) });
                 self.restarts.extend(restart(action, &world.observed));
             }

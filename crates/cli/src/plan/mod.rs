@@ -9,23 +9,24 @@ mod show;
 #[cfg(test)]
 mod tests;
 
-use crate::access::{Access, cluster_in, parse};
+use crate::access::{Access, cluster_in, namespace_of, parse};
 use crate::args::{Meta, Plan};
 use crate::outcome::Outcome;
+use crate::unchanged::merge_patch;
 use crate::{output, world};
 use anyhow::{anyhow, bail};
 use berth_api::{Cluster, EtcdCluster, names};
 use berth_kubeio::{ErrorKind, IoError, Snapshot, observe_cluster, observe_etcd};
-use berth_plan::MetaCluster;
 use berth_plan::asked::Look;
 use berth_plan::observed::Observed;
-use berth_plan_cluster::{Input, plan, window};
+use berth_plan::{MetaCluster, Planner as _};
+use berth_plan_cluster::{ClusterPlanner, Input, window};
 use berth_render::{Kind, ObjectKey};
 use foresee::Future;
 use jiff::Timestamp;
 pub(crate) use operator::leaf_lifetime;
 use report::Report;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::sync::Arc;
 
 /// Reads, plans and prints.
@@ -35,11 +36,7 @@ pub(crate) async fn run(meta: &Meta, args: &Plan) -> anyhow::Result<Outcome> {
     let name = identify(&mut access, meta, args, file.as_ref())?;
     let (cluster, exists) = wanted(&access, &name, file).await?;
     let report = reported(&access, &cluster, exists, &args.operator_namespace).await?;
-    let text = match output::structured(args.output, &report)? {
-        Some(text) => text,
-        None => show::show(&report),
-    };
-    output::print(&text)?;
+    output::show(args.output, &report, || show::show(&report))?;
     Ok(Outcome::done_if(!report.pending))
 }
 
@@ -71,7 +68,7 @@ async fn reported(
     if found.meta.addresses.is_err()
         && snapshot.observed.get(&ObjectKey::cluster(Kind::Namespace, cp_namespace)).is_none()
     {
-        let meta = MetaCluster { addresses: Ok(found.given), ..MetaCluster::default() };
+        let meta = MetaCluster::new(Ok(found.given), &found.settings);
         snapshot.observed.meta = Arc::new(meta);
     }
     // What the operator found in the tenant is in the status.
@@ -81,7 +78,7 @@ async fn reported(
     let mut anytime = cluster.clone();
     anytime.spec.upgrade.window = anytime.spec.upgrade.window.filter(|window| window::at(window, now).is_err());
     let input = Input { object: &anytime, observed: &snapshot.observed, settings: &found.settings, now };
-    let planned = plan(input);
+    let planned = ClusterPlanner::plan(input);
     let deleting = cluster.metadata.deletion_timestamp.is_some();
     // A deletion takes what it finds, round by round; whoever is paused does nothing of it.
     let future = if deleting || cluster.spec.paused {
@@ -106,12 +103,8 @@ async fn etcd(access: &Access, snapshot: &Snapshot) -> anyhow::Result<Option<Obs
 /// Which `Cluster` is meant: the arguments and the file must agree.
 fn identify(access: &mut Access, meta: &Meta, args: &Plan, file: Option<&Cluster>) -> anyhow::Result<String> {
     let said = file.and_then(|f| f.metadata.namespace.as_deref());
-    match (said, meta.namespace.as_deref()) {
-        (Some(said), Some(asked)) if said != asked => {
-            bail!("the file says namespace {said}, and -n says {asked}; leave one of them out")
-        }
-        (Some(said), None) => said.clone_into(&mut access.namespace),
-        _ => {}
+    if let Some(namespace) = namespace_of(said, meta.namespace.as_deref())? {
+        namespace.clone_into(&mut access.namespace);
     }
     let in_file = file.and_then(|f| f.metadata.name.clone());
     match (&args.name, in_file) {
@@ -124,10 +117,9 @@ fn identify(access: &mut Access, meta: &Meta, args: &Plan, file: Option<&Cluster
 
 /// The `Cluster` to plan for, and whether it is there.
 async fn wanted(access: &Access, name: &str, file: Option<Cluster>) -> anyhow::Result<(Cluster, bool)> {
-    let of = format!("Cluster {}/{name}", access.namespace);
-    let Some(mut file) = file else { return Ok((parse(access.cluster(name).await?, &of)?, true)) };
+    let Some(mut file) = file else { return Ok((access.read_cluster(name).await?.2, true)) };
     let key = ObjectKey::namespaced(Kind::Cluster, &access.namespace, name);
-    let Some(live) = access.io.get(&key).await.map_err(|e| access.explain(e))? else {
+    let Some(live) = access.get(&key).await? else {
         access.installed().await?;
         file.metadata.namespace = Some(access.namespace.clone());
         file.metadata.uid = Some("not-made-yet".to_owned());
@@ -135,7 +127,7 @@ async fn wanted(access: &Access, name: &str, file: Option<Cluster>) -> anyhow::R
         return Ok((file, false));
     };
     let spec = serde_json::to_value(&file.spec)?;
-    let patch = json!({"metadata": {"uid": live["metadata"]["uid"]}, "spec": replace(&live["spec"], &spec)});
+    let patch = json!({"metadata": {"uid": live["metadata"]["uid"]}, "spec": merge_patch(&live["spec"], &spec)});
     let live = match access.io.merge(&key, "", "dryRun=All&fieldManager=kubectl-berth", &patch).await {
         Ok(answered) => answered,
         Err(e) if e.kind == ErrorKind::Rejected => bail!("the API server refuses that spec: {}", e.message),
@@ -147,19 +139,7 @@ async fn wanted(access: &Access, name: &str, file: Option<Cluster>) -> anyhow::R
         }
         Err(e) => return Err(access.explain(e)),
     };
-    Ok((parse(live, &of)?, true))
-}
-
-/// The merge patch that turns `old` into `new`: what `new` leaves out is removed.
-fn replace(old: &Value, new: &Value) -> Value {
-    match (old, new) {
-        (Value::Object(old), Value::Object(new)) => {
-            let gone = old.keys().filter(|k| !new.contains_key(*k)).map(|k| (k.clone(), Value::Null));
-            let kept = new.iter().map(|(k, v)| (k.clone(), old.get(k).map_or_else(|| v.clone(), |o| replace(o, v))));
-            Value::Object(gone.chain(kept).collect())
-        }
-        _ => new.clone(),
-    }
+    Ok((parse(live, &key.to_string())?, true))
 }
 
 /// The rights that this takes are more than those of a team.

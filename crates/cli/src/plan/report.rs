@@ -3,7 +3,6 @@
 use super::foresee::{Future, Later};
 use super::paths;
 use berth_api::Cluster;
-use berth_api::cluster::ClusterStatus;
 use berth_api::conditions::{ConditionType, Reason, find};
 use berth_plan::fleet::wave;
 use berth_plan::observed::{ApiProbe, Observed};
@@ -12,6 +11,7 @@ use berth_plan_cluster::ClusterPlan;
 use berth_plan_cluster::window::{self, At};
 use berth_render::Kind;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Serialize;
 
 /// All of it.
@@ -104,6 +104,10 @@ pub(super) fn report(
     let stages: Vec<Part> = plan.stages.iter().map(|s| part(s, observed)).collect();
     let open = |p: &Part| !matches!(p.state, StageStatus::Ready | StageStatus::Disabled | StageStatus::NotLookedAt);
     let deleting = meta.deletion_timestamp.is_some();
+    let conditions = cluster.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let said = |type_, counts: fn(&Condition) -> bool| {
+        find(conditions, type_).filter(|found| counts(found)).map(|found| found.message.clone())
+    };
     Report {
         cluster: format!(
             "{}/{}",
@@ -115,9 +119,9 @@ pub(super) fn report(
         pending: !exists || deleting || stages.iter().any(open) || !plan.is_empty() || !future.then.is_empty(),
         wave: wave(cluster),
         window: window(cluster, now),
-        waits: cluster.status.as_ref().and_then(waits),
-        update: cluster.status.as_ref().and_then(update),
-        upgrade_blocked: cluster.status.as_ref().and_then(upgrade_blocked),
+        waits: said(ConditionType::Ready, waits),
+        update: said(ConditionType::UpdateAvailable, |_| true),
+        upgrade_blocked: said(ConditionType::UpgradeReady, |ready| ready.status == "False"),
         prune: plan.prune.iter().map(|a| change(a, observed)).collect(),
         restarts: plan.actions().filter_map(|a| restart(a, observed)).chain(future.restarts).collect(),
         then: future.then,
@@ -136,22 +140,9 @@ fn window(cluster: &Cluster, now: Timestamp) -> Option<String> {
     })
 }
 
-/// From the last status.
-fn waits(status: &ClusterStatus) -> Option<String> {
-    let waits = [Reason::WaitingForTurn, Reason::WaitingForWindow, Reason::FleetStopped];
-    let ready = find(&status.conditions, ConditionType::Ready)?;
-    waits.iter().any(|reason| ready.reason == reason.as_str()).then(|| ready.message.clone())
-}
-
-/// Likewise.
-fn update(status: &ClusterStatus) -> Option<String> {
-    find(&status.conditions, ConditionType::UpdateAvailable).map(|found| found.message.clone())
-}
-
-/// Likewise.
-fn upgrade_blocked(status: &ClusterStatus) -> Option<String> {
-    let found = find(&status.conditions, ConditionType::UpgradeReady).filter(|found| found.status == "False")?;
-    Some(found.message.clone())
+/// Whether it waits for its turn or its window.
+fn waits(ready: &Condition) -> bool {
+    matches!(ready.reason.parse(), Ok(Reason::WaitingForTurn | Reason::WaitingForWindow | Reason::FleetStopped))
 }
 
 fn part(stage: &Stage, observed: &Observed) -> Part {

@@ -3,52 +3,38 @@
 use super::report::{Change, Part, Report, StageStatus};
 use crate::paint::{bad, faint, good, plain, safe, strong, warn};
 use berth_plan::fleet::DEFAULT_WAVE;
-use std::fmt::Write as _;
 
 /// The text.
 pub(super) fn show(report: &Report) -> String {
-    let mut text = format!("{}\n", head(report));
+    let mut lines = vec![head(report)];
     let width = report.stages.iter().map(|p| p.stage.len()).max().unwrap_or_default();
     for part in &report.stages {
-        let gap = " ".repeat(width - part.stage.len() + 2);
-        let _ = writeln!(text, "{}{gap}{}", part.stage, state(part));
-        changes(&part.changes, &mut text);
+        lines.push(format!("{:width$}  {}", part.stage, state(part)));
+        lines.extend(changes(&part.changes));
     }
     if !report.prune.is_empty() {
-        let _ = writeln!(text, "leftovers");
-        changes(&report.prune, &mut text);
+        lines.push("leftovers".to_owned());
+        lines.extend(changes(&report.prune));
     }
     if !report.then.is_empty() {
-        let _ = writeln!(text, "after that, each as soon as what it waits for exists:");
-        for later in &report.then {
-            let _ = writeln!(text, "  {}: {}", later.stage, safe(&later.change.what));
-            for difference in &later.change.differences {
-                let _ = writeln!(text, "    {}", faint(difference));
-            }
-        }
+        lines.push("after that, each as soon as what it waits for exists:".to_owned());
     }
-    for warning in &report.warnings {
-        let _ = writeln!(text, "{} {}", warn("warning:"), safe(warning));
+    for later in &report.then {
+        lines.push(format!("  {}: {}", later.stage, safe(&later.change.what)));
+        lines.extend(differences(&later.change));
     }
-    if let Some(window) = &report.window {
-        let _ = writeln!(text, "spec.upgrade.window is {}: pods are replaced while it is open", safe(window));
-    }
+    lines.extend(report.warnings.iter().map(|warning| format!("{} {}", warn("warning:"), safe(warning))));
+    let window = |is: &String| format!("spec.upgrade.window is {}: pods are replaced while it is open", safe(is));
+    lines.extend(report.window.as_ref().map(window));
     if report.wave != DEFAULT_WAVE || report.waits.is_some() {
-        let _ = writeln!(text, "wave {} of the fleet", report.wave);
+        lines.push(format!("wave {} of the fleet", report.wave));
     }
-    if let Some(waits) = &report.waits {
-        let _ = writeln!(text, "{} {}", warn("waits:"), safe(waits));
-    }
-    if let Some(found) = &report.update {
-        let _ = writeln!(text, "update available: {}", safe(found));
-    }
-    if let Some(found) = &report.upgrade_blocked {
-        let _ = writeln!(text, "{} {}", warn("not ready for the next minor version:"), safe(found));
-    }
-    for line in summary(report) {
-        let _ = writeln!(text, "{line}");
-    }
-    text
+    lines.extend(report.waits.as_ref().map(|waits| format!("{} {}", warn("waits:"), safe(waits))));
+    lines.extend(report.update.as_ref().map(|found| format!("update available: {}", safe(found))));
+    let blocked = |why: &String| format!("{} {}", warn("not ready for the next minor version:"), safe(why));
+    lines.extend(report.upgrade_blocked.as_ref().map(blocked));
+    lines.extend(summary(report));
+    lines.join("\n") + "\n"
 }
 
 fn head(report: &Report) -> String {
@@ -78,13 +64,12 @@ fn state(part: &Part) -> String {
     }
 }
 
-fn changes(all: &[Change], text: &mut String) {
-    for change in all {
-        let _ = writeln!(text, "  {}", safe(&change.what));
-        for difference in &change.differences {
-            let _ = writeln!(text, "    {}", faint(difference));
-        }
-    }
+fn changes(all: &[Change]) -> impl Iterator<Item = String> {
+    all.iter().flat_map(|change| std::iter::once(format!("  {}", safe(&change.what))).chain(differences(change)))
+}
+
+fn differences(change: &Change) -> impl Iterator<Item = String> {
+    change.differences.iter().map(|difference| format!("    {}", faint(difference)))
 }
 
 fn summary(report: &Report) -> Vec<String> {

@@ -4,16 +4,17 @@
 
 use super::foresee::{Future, foresee};
 use super::report::{Report, StageStatus, report};
-use super::{replace, show};
+use super::show;
 use crate::output::same_in_both_forms;
 use crate::paint::plain;
+use crate::unchanged::merge_patch;
 use crate::world::{found, settle};
 use berth_api::{Cluster, names};
 use berth_plan::meta_cluster::addresses::network;
 use berth_plan::observed::{Observed, Published};
-use berth_plan::{MetaCluster, Settings};
+use berth_plan::{MetaCluster, Planner as _, Settings};
 use berth_plan_cluster::components::{self, Component};
-use berth_plan_cluster::{Input, plan};
+use berth_plan_cluster::{ClusterPlanner, Input};
 use berth_render::{Kind, ObjectKey};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -45,7 +46,7 @@ fn up() -> Observed {
 fn planned(spec: Value, observed: &Observed, settings: &Settings) -> Report {
     let cluster = cluster(spec);
     let now = crate::world::now();
-    let plan = plan(Input { object: &cluster, observed, settings, now });
+    let plan = ClusterPlanner::plan(Input { object: &cluster, observed, settings, now });
     let future = if cluster.spec.paused {
         Future::default()
     } else {
@@ -173,6 +174,6 @@ fn a_policy_that_changes_restarts_nothing() {
 
 #[test]
 fn a_spec_takes_the_place_of_another() {
-    let patch = replace(&json!({"a": 1, "b": {"c": 1, "d": 2}, "l": [1]}), &json!({"b": {"c": 3}, "l": [2]}));
+    let patch = merge_patch(&json!({"a": 1, "b": {"c": 1, "d": 2}, "l": [1]}), &json!({"b": {"c": 3}, "l": [2]}));
     assert_eq!(patch, json!({"a": null, "b": {"c": 3, "d": null}, "l": [2]}));
 }

@@ -2,7 +2,7 @@
 
 mod show;
 
-use crate::access::cluster_in;
+use crate::access::{cluster_in, namespace_of};
 use crate::args::{Objects, Render};
 use crate::outcome::Outcome;
 use crate::{output, world};
@@ -16,8 +16,9 @@ pub(crate) fn run(args: &Render, namespace: Option<&str>) -> anyhow::Result<Outc
     let mut cluster = cluster_in(&args.file)?;
     place(&mut cluster, namespace)?;
     let config = configuration(args)?;
-    let meta = MetaCluster { addresses: Ok(config.given.clone()), ..MetaCluster::default() };
-    let world = world::settle(&cluster, &settings(args, config), meta)?;
+    let given = config.given.clone();
+    let settings = settings(args, config);
+    let world = world::settle(&cluster, &settings, MetaCluster::new(Ok(given), &settings))?;
     let documents = if args.inside { show::inside(&world) } else { show::outside(&world) };
     let text = match args.output {
         Objects::Yaml => show::yaml(&documents)?,
@@ -32,13 +33,8 @@ pub(crate) fn run(args: &Render, namespace: Option<&str>) -> anyhow::Result<Outc
 
 /// The namespace that the file says, or else the one that was asked for.
 fn place(cluster: &mut Cluster, namespace: Option<&str>) -> anyhow::Result<()> {
-    match (cluster.metadata.namespace.as_deref(), namespace) {
-        (Some(said), Some(asked)) if said != asked => {
-            anyhow::bail!("the file says namespace {said}, and -n says {asked}; leave one of them out")
-        }
-        (None, asked) => cluster.metadata.namespace = Some(asked.unwrap_or("default").to_owned()),
-        _ => {}
-    }
+    let namespace = namespace_of(cluster.metadata.namespace.as_deref(), namespace)?.unwrap_or("default").to_owned();
+    cluster.metadata.namespace = Some(namespace);
     // Whoever wrote the file does not know what only a stored object has.
     cluster.status = None;
     cluster.metadata.deletion_timestamp = None;

@@ -2,6 +2,7 @@
 
 use crate::output;
 use crate::world::{API_ADDRESS, LOAD_BALANCER, MEMBER_ADDRESS, UID};
+use berth_api::cluster::AUDIT_KUBECONFIG;
 use berth_api::labels;
 use berth_pki::CertSpec;
 use berth_plan::SecretEntry;
@@ -67,6 +68,7 @@ fn entry(entry: &SecretEntry) -> Value {
         }
         SecretEntry::CaCopy { name, issuer } => json!({"keys": [name], "copyOf": format!("{issuer}, tls.crt")}),
         SecretEntry::Copy { name, source } => json!({"keys": [name], "copyOf": source.to_string()}),
+        SecretEntry::AuditWebhook { source } => json!({"keys": [AUDIT_KUBECONFIG], "copyOf": source.to_string()}),
         SecretEntry::ServiceAccountKey => {
             json!({"keys": ["tls.crt", "tls.key"], "keyPair": "signs service-account tokens"})
         }
@@ -90,7 +92,7 @@ fn certificate(spec: &CertSpec) -> Value {
     let mut value = json!({
         "certificate": spec.common_name,
         "usage": format!("{:?}", spec.usage),
-        "days": spec.lifetime.total.as_hours() / 24,
+        "days": spec.lifetime.as_hours() / 24,
     });
     if !spec.organizations.is_empty() {
         value["organizations"] = json!(spec.organizations);
@@ -105,12 +107,7 @@ fn certificate(spec: &CertSpec) -> Value {
 
 /// As documents.
 pub(super) fn yaml(documents: &[Value]) -> anyhow::Result<String> {
-    let mut text = String::new();
-    for document in documents {
-        text.push_str("---\n");
-        text.push_str(&output::yaml(document)?);
-    }
-    Ok(text)
+    documents.iter().map(|document| Ok(format!("---\n{}", output::yaml(document)?))).collect()
 }
 
 /// As a List.

@@ -1,13 +1,12 @@
 //! `history` and `diff`: which releases a `Cluster` had.
 
 use super::{all, differences, numbered};
-use crate::access::{Access, parse};
+use crate::access::Access;
 use crate::age::age;
-use crate::args::{Diff, History, Meta};
+use crate::args::{Diff, Format, History, Meta};
 use crate::outcome::Outcome;
 use crate::output;
-use crate::paint::{safe, strong};
-use berth_api::Cluster;
+use crate::paint::safe;
 use berth_api::cluster::RevisionSummary;
 use jiff::Timestamp;
 use serde_json::json;
@@ -15,8 +14,7 @@ use serde_json::json;
 /// Shows all, in short, or one of them.
 pub(crate) async fn run(meta: &Meta, args: &History) -> anyhow::Result<Outcome> {
     let access = Access::to_read(meta).await?;
-    let of = format!("Cluster {}/{}", access.namespace, args.name);
-    let cluster: Cluster = parse(access.cluster(&args.name).await?, &of)?;
+    let (of, _, cluster) = access.read_cluster(&args.name).await?;
     if let Some(number) = args.revision {
         let all = all(&access, &cluster, &args.name).await?;
         let live = &numbered(&all, number, &of)?.live;
@@ -25,22 +23,18 @@ pub(crate) async fn run(meta: &Meta, args: &History) -> anyhow::Result<Outcome> 
         return Ok(Outcome::Done);
     }
     let history = cluster.status.unwrap_or_default().history;
-    if let Some(text) = output::structured(args.output, &history)? {
-        output::print(&text)?;
-    } else if history.is_empty() {
+    if history.is_empty() && args.output == Format::Table {
         output::note(&format!("{of}: no release is recorded yet: the first is once the tenant runs"));
         return Ok(Outcome::NotYet);
-    } else {
-        output::print(&table(&history, Timestamp::now()))?;
     }
+    output::show(args.output, &history, || table(&history, Timestamp::now()))?;
     Ok(Outcome::Done)
 }
 
 /// Shows where two differ.
 pub(crate) async fn diff(meta: &Meta, args: &Diff) -> anyhow::Result<Outcome> {
     let access = Access::to_read(meta).await?;
-    let of = format!("Cluster {}/{}", access.namespace, args.name);
-    let cluster: Cluster = parse(access.cluster(&args.name).await?, &of)?;
+    let (of, _, cluster) = access.read_cluster(&args.name).await?;
     let all = all(&access, &cluster, &args.name).await?;
     let release = |number| Ok::<_, anyhow::Error>(&numbered(&all, number, &of)?.live["spec"]["release"]);
     let lines = differences(release(args.from)?, release(args.to)?);
@@ -54,17 +48,15 @@ pub(crate) async fn diff(meta: &Meta, args: &Diff) -> anyhow::Result<Outcome> {
 }
 
 fn table(history: &[RevisionSummary], now: Timestamp) -> String {
-    let head = ["REVISION", "VERSION", "CAUSE", "OUTCOME", "AGE", "CHANGE"];
-    let mut rows: Vec<Vec<String>> = vec![head.into_iter().map(strong).collect()];
-    for revision in history {
+    let row = |revision: &RevisionSummary| {
         let outcome = revision.outcome.map_or_else(|| "rolling out".to_owned(), |outcome| outcome.to_string());
         let since = revision.started.as_ref().map_or_else(|| "-".to_owned(), |started| age(started.0, now));
         let mut row =
             vec![revision.revision.to_string(), safe(&revision.version), revision.cause.to_string(), outcome, since];
         row.extend(revision.change_cause.as_deref().map(safe));
-        rows.push(row);
-    }
-    output::columns(&rows)
+        row
+    };
+    output::table(["REVISION", "VERSION", "CAUSE", "OUTCOME", "AGE", "CHANGE"], history.iter().map(row))
 }
 
 #[cfg(test)]

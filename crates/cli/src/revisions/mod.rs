@@ -29,7 +29,7 @@ impl Revision {
 /// All of a `Cluster`, the newest first.
 async fn all(access: &Access, cluster: &Cluster, name: &str) -> anyhow::Result<Vec<Revision>> {
     let home = access.control_plane_namespace(cluster, name);
-    let listed = access.io.list(Kind::ClusterRevision, &home, None).await;
+    let listed = access.io.list(Kind::ClusterRevision, &*home, None).await;
     let listed = listed.map_err(|error| match error.kind {
         ErrorKind::Forbidden => anyhow::anyhow!(
             "{error}. Releases are recorded as ClusterRevisions in namespace {home}, which the platform team reads. Status.history of the Cluster has a summary: kubectl berth history {name} -n {}",

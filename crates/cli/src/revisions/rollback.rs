@@ -1,9 +1,10 @@
 //! `rollback`: writes a release that ran before into the spec, after showing the plan and asking.
 
 use super::{Revision, all, differences, numbered, there};
-use crate::access::{Access, parse};
+use crate::access::Access;
 use crate::args::{Meta, Rollback};
 use crate::outcome::Outcome;
+use crate::unchanged::merge_patch;
 use crate::upgrade::propose;
 use crate::{output, paint};
 use anyhow::{bail, ensure};
@@ -11,20 +12,21 @@ use berth_api::revision::Release;
 use berth_api::version::{Minor, Version};
 use berth_api::{Cluster, labels};
 use berth_kubeio::ErrorKind;
-use berth_plan::observed::annotation;
+use berth_plan::object_meta::annotation;
 use berth_render::{Kind, ObjectKey};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// Shows what changes, asks, and writes.
 pub(crate) async fn run(meta: &Meta, args: &Rollback) -> anyhow::Result<Outcome> {
     let access = Access::to_write(meta).await?;
-    let of = format!("Cluster {}/{}", access.namespace, args.name);
-    let value = access.cluster(&args.name).await?;
-    let cluster: Cluster = parse(value.clone(), &of)?;
+    let (of, value, cluster) = access.read_cluster(&args.name).await?;
     let all = all(&access, &cluster, &args.name).await?;
     let now = Release::of(&cluster.spec);
-    let revision = chosen(&all, args.to, &now, &of)?;
-    let Some(release) = revision.read.as_ref().map(|read| read.spec.release.clone()) else { bail!("{of}: unreadable") };
+    let dns_domain = &*cluster.spec.network.dns_domain;
+    let revision = chosen(&all, args.to, (&now, dns_domain), &of)?;
+    let Some(release) = revision.read.as_ref().map(|read| read.spec.asked(dns_domain)) else {
+        bail!("{of}: unreadable")
+    };
     if release == now {
         output::print(&format!("{of}: the spec asks for revision {} already\n", revision.number))?;
         return Ok(Outcome::Done);
@@ -39,21 +41,19 @@ pub(crate) async fn run(meta: &Meta, args: &Rollback) -> anyhow::Result<Outcome>
     output::print(&format!("{}\n  back to revision {}:\n{}\n", paint::strong(&of), revision.number, lines.join("\n")))?;
     let patch = over(&value["spec"], &wanted);
     let what = format!("set the release of revision {}", revision.number);
-    propose(
-        meta,
-        &access,
-        &value,
-        &release.put_into(&cluster),
-        (patch, None),
-        (&what, args.yes, &args.operator_namespace),
-    )
-    .await?;
+    let asks = (&*what, args.yes, &*args.operator_namespace);
+    propose(meta, &access, &value, &release.put_into(&cluster), (patch, None), asks).await?;
     output::print(&format!("{of}: the spec asks for revision {} again\n", revision.number))?;
     Ok(Outcome::Done)
 }
 
 /// The revision that is asked for; or the last that ran and is another than what the spec asks for.
-fn chosen<'a>(all: &'a [Revision], to: Option<i64>, now: &Release, of: &str) -> anyhow::Result<&'a Revision> {
+fn chosen<'a>(
+    all: &'a [Revision],
+    to: Option<i64>,
+    (now, dns_domain): (&Release, &str),
+    of: &str,
+) -> anyhow::Result<&'a Revision> {
     if let Some(number) = to {
         let found = numbered(all, number, of)?;
         ensure!(
@@ -63,7 +63,7 @@ fn chosen<'a>(all: &'a [Revision], to: Option<i64>, now: &Release, of: &str) -> 
         );
         return Ok(found);
     }
-    let other = |revision: &&Revision| revision.read.as_ref().is_some_and(|read| read.spec.release != *now);
+    let other = |revision: &&Revision| revision.read.as_ref().is_some_and(|read| read.spec.asked(dns_domain) != *now);
     let found = all.iter().filter(|revision| revision.succeeded()).find(other);
     found.ok_or_else(|| anyhow::anyhow!("{of}: no other release that ran is recorded; {}", there(all)))
 }
@@ -98,20 +98,22 @@ fn unsafe_minor(version: &str, now: &str, served: Option<Minor>) -> Option<Strin
     }
 }
 
-/// A merge patch after which these fields of a spec are as they are wanted, without what is not.
-fn over(live: &Value, wanted: &Value) -> Value {
-    let Value::Object(wanted) = wanted else { return wanted.clone() };
-    let empty = Map::new();
-    let live = live.as_object().unwrap_or(&empty);
-    let mut patch = Map::new();
-    for (key, value) in wanted {
-        patch.insert(key.clone(), over(live.get(key).unwrap_or(&Value::Null), value));
+/// A merge patch after which a spec asks for that release. What a release has not is left as it is.
+fn over(live: &Value, release: &Value) -> Value {
+    let (mut live, mut wanted) = (live.clone(), release.clone());
+    if let (Some(fields), Some(wanted)) = (live.as_object_mut(), wanted.as_object_mut()) {
+        // The one field of a release that is elsewhere in a spec.
+        let resources = wanted.remove("helperResources");
+        if let Some(helpers) = fields.get_mut("helpers").and_then(Value::as_object_mut) {
+            helpers.retain(|key, _| key == "resources");
+        }
+        if resources.is_some() || fields.contains_key("helpers") {
+            let helpers = resources.into_iter().map(|resources| ("resources".to_owned(), resources)).collect();
+            wanted.insert("helpers".into(), Value::Object(helpers));
+        }
+        fields.retain(|key, _| ["images", "proxy"].contains(&&**key) || wanted.contains_key(key));
     }
-    // At the top there is more than a release.
-    let is_spec = wanted.contains_key("version") && wanted.contains_key("apiServer");
-    let gone = live.keys().filter(|key| !wanted.contains_key(*key) && (!is_spec || *key == "images"));
-    patch.extend(gone.map(|key| (key.clone(), Value::Null)));
-    Value::Object(patch)
+    merge_patch(&live, &wanted)
 }
 
 #[cfg(test)]
@@ -121,15 +123,19 @@ mod tests {
     #[test]
     fn the_patch_removes_what_the_release_does_not_have_and_leaves_the_rest() {
         let live = json!({
-            "version": "1.36.3", "replicas": 2, "paused": true, "images": {"registry": "a"},
+            "version": "1.36.3", "replicas": 2, "paused": true, "images": {"registry": "a"}, "proxy": {"http": "http://a"},
             "apiServer": {"replicas": 3, "extraArgs": [{"name": "nope"}], "authentication": {}},
+            "helpers": {"resources": {"limits": {"cpu": "1"}}, "jobs": {"resources": {}}},
         });
         let wanted = json!({"version": "1.36.2", "replicas": 2, "apiServer": {"replicas": 2, "authentication": {}}});
         let patch = json!({
-            "version": "1.36.2", "replicas": 2, "images": null,
-            "apiServer": {"replicas": 2, "extraArgs": null, "authentication": {}},
+            "version": "1.36.2", "replicas": 2, "images": null, "proxy": null,
+            "apiServer": {"replicas": 2, "extraArgs": null, "authentication": {}}, "helpers": {"resources": null},
         });
         assert_eq!(over(&live, &wanted), patch);
+        let resources = json!({"requests": {"cpu": "10m"}});
+        let of_helpers = over(&json!({"version": "1"}), &json!({"version": "2", "helperResources": resources}));
+        assert_eq!(of_helpers, json!({"version": "2", "helpers": {"resources": resources}}));
     }
 
     #[test]

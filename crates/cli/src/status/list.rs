@@ -3,7 +3,7 @@
 use super::report::Report;
 use crate::age::age;
 use crate::output::columns;
-use crate::paint::{bad, good, safe, strong, warn};
+use crate::paint::{safe, strong};
 use berth_api::conditions::shortened;
 use jiff::Timestamp;
 
@@ -17,16 +17,9 @@ pub(super) fn table(rows: &[Report], now: Timestamp, with_namespace: bool) -> St
     for row in rows {
         let or_dash = |text: &Option<String>| safe(text.as_deref().unwrap_or("-"));
         let phase = row.phase.as_deref().unwrap_or("-");
-        let paint = if row.ready {
-            good
-        } else if row.available {
-            warn
-        } else {
-            bad
-        };
         let mut line = vec![
             safe(&row.name),
-            paint(phase),
+            row.painted(phase),
             if row.available { "yes" } else { "no" }.to_owned(),
             or_dash(&row.version),
             or_dash(&row.endpoint),

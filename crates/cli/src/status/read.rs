@@ -1,13 +1,13 @@
 //! What is read for one `Cluster`.
 
 use super::next;
-use crate::access::{Access, parse};
+use crate::access::Access;
 use crate::args::Status;
 use crate::plan::leaf_lifetime;
 use berth_api::{Cluster, EtcdCluster, labels, names};
 use berth_kubeio::{ErrorKind, IoError};
 use berth_plan::meta_cluster::addresses::PRIVATE;
-use berth_plan::observed::{deleting, label};
+use berth_plan::object_meta::{deleting, label};
 use berth_render::{Kind, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -38,28 +38,26 @@ impl Seen {
 
 /// Reads it. The owner of a `Cluster` needs no rights in its control-plane namespace: then its status is all there is.
 pub(super) async fn one(access: &Access, name: &str, args: &Status, now: Timestamp) -> anyhow::Result<Seen> {
-    let value = access.cluster(name).await?;
-    let cluster: Cluster = parse(value, &format!("Cluster {}/{name}", access.namespace))?;
+    let (_, _, cluster) = access.read_cluster(name).await?;
     let cp_namespace = access.control_plane_namespace(&cluster, name);
     let mut notes = Vec::from_iter(unprotected_namespace(access, &cluster).await);
     let etcd = access.io.get(&ObjectKey::namespaced(Kind::EtcdCluster, &cp_namespace, names::ETCD)).await;
     let etcd = readable(access, etcd, &mut notes)?.flatten();
-    let deployments = access.io.list(Kind::Deployment, &cp_namespace, None).await;
+    let deployments = access.io.list(Kind::Deployment, &*cp_namespace, None).await;
     let deployments = readable(access, deployments, &mut notes)?.unwrap_or_default();
-    let pods = access.io.list(Kind::Pod, &cp_namespace, None).await;
+    let pods = access.io.list(Kind::Pod, &*cp_namespace, None).await;
     let pods = readable(access, pods, &mut notes)?.unwrap_or_default();
     if private_networks_are_open(access, &cp_namespace).await {
         notes.push(
             "API servers of this tenant reach private networks, since an earlier Berth created it: see isolation.privateNetworks.olderTenants in the values of Berth's chart".to_owned(),
         );
     }
-    let etcd = match etcd.map(serde_json::from_value::<EtcdCluster>).transpose() {
-        Ok(etcd) => etcd,
-        Err(error) => {
-            notes.push(format!("EtcdCluster {cp_namespace}/{}: this version cannot read it: {error}", names::ETCD));
-            None
-        }
-    };
+    let etcd = etcd.and_then(|etcd| {
+        let unreadable = |error: serde_json::Error| {
+            format!("EtcdCluster {cp_namespace}/{}: this version cannot read it: {error}", names::ETCD)
+        };
+        serde_json::from_value(etcd).map_err(|error| notes.push(unreadable(error))).ok()
+    });
     let expiry = cluster.status.as_ref().and_then(|s| s.certificates.as_ref()?.next_expiry.as_ref());
     let leaf_lifetime = match expiry {
         Some(at) if next::near(at.0, now) => leaf_lifetime(&access.io, &args.operator_namespace).await,

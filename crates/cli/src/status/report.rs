@@ -2,9 +2,10 @@
 
 use super::next;
 use super::read::Seen;
+use crate::paint::{bad, good, warn};
 use berth_api::conditions::{ConditionType, Reason, find, is_true};
 use berth_api::labels;
-use berth_plan::observed::label;
+use berth_plan::object_meta::label;
 use berth_plan::workload;
 use berth_plan_cluster::components;
 use jiff::Timestamp;
@@ -56,7 +57,8 @@ impl Told {
     /// It is not as it should be.
     pub(super) fn is_problem(&self) -> bool {
         let calm = [ConditionType::Progressing, ConditionType::Degraded].map(ConditionType::as_str);
-        [Reason::ForeignFields, Reason::NodesNotReachable].iter().any(|reason| self.reason == reason.as_str())
+        let said = [Reason::ForeignFields, Reason::NodesNotReachable, Reason::RoomForOneNode, Reason::WebhookInTheWay];
+        said.iter().any(|reason| self.reason == reason.as_str())
             || self.status != if calm.contains(&self.type_.as_str()) { "False" } else { "True" }
     }
 }
@@ -105,6 +107,15 @@ pub(super) struct Pod {
 }
 
 impl Report {
+    /// A text in the colour of how it is.
+    pub(super) fn painted(&self, text: &str) -> String {
+        match (self.ready, self.available) {
+            (true, _) => good(text),
+            (false, true) => warn(text),
+            (false, false) => bad(text),
+        }
+    }
+
     /// What `Ready` says, unless it is true.
     pub(super) fn not_ready(&self) -> Option<&str> {
         let ready = self.conditions.iter().find(|c| c.type_ == ConditionType::Ready.as_str())?;
@@ -184,7 +195,7 @@ fn components(seen: &Seen) -> Vec<Component> {
             return None;
         }
         // What is there now is newer than what the operator wrote down.
-        let rollout = live.map(workload::deployment);
+        let rollout = live.map(workload::rollout);
         Some(Component {
             name: name.to_owned(),
             version: told.and_then(|c| c.version.clone()),
@@ -201,7 +212,7 @@ fn pod(pod: &Value) -> Pod {
     Pod {
         name: pod["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
         ready: workload::pod_ready(pod),
-        deleting: berth_plan::observed::deleting(pod),
+        deleting: berth_plan::object_meta::deleting(pod),
         created: pod["metadata"]["creationTimestamp"].as_str().and_then(|t| t.parse().ok()),
         restarts: statuses.filter_map(|c| c["restartCount"].as_i64()).sum(),
         problem: workload::pod_problem(pod).map(|(_, text)| text),

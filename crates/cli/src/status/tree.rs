@@ -40,13 +40,7 @@ fn lines(nodes: &[Node], before: &str, text: &mut String) {
 
 fn head(report: &Report, now: Timestamp) -> String {
     let phase = report.phase.as_deref().unwrap_or("not reconciled yet");
-    let painted = if report.ready {
-        good(phase)
-    } else if report.available {
-        warn(phase)
-    } else {
-        bad(phase)
-    };
+    let painted = report.painted(phase);
     let since = report.since.map(|s| age(s, now));
     let since = match (&since, report.ready) {
         (Some(_), false) if !report.observed => ", newest spec not reconciled yet".to_owned(),

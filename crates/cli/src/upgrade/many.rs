@@ -5,15 +5,15 @@ use crate::access::Access;
 use crate::args::{Meta, Upgrade};
 use crate::confirm::confirmed_by;
 use crate::outcome::Outcome;
-use crate::paint::{bad, good, safe, strong, warn};
-use crate::rollouts::clusters;
+use crate::paint::{bad, good, safe, warn};
 use crate::{output, unchanged};
 use anyhow::bail;
 use berth_api::Cluster;
-use berth_api::conditions::{ConditionType, find, shortened};
+use berth_api::conditions::{ConditionType, find, is_settled, shortened};
 use berth_api::version::Version;
 use berth_plan::fleet::wave;
 use berth_render::{Kind, ObjectKey};
+use kube::ResourceExt as _;
 use serde_json::json;
 
 /// What becomes of a Cluster.
@@ -31,15 +31,11 @@ enum Judged {
 pub(super) async fn run(meta: &Meta, args: &Upgrade) -> anyhow::Result<Outcome> {
     let access = Access::to_write(meta).await?;
     let namespace = (!args.all_namespaces).then_some(&*access.namespace);
-    let mut all = clusters(&access, namespace, args.selector.as_deref()).await?;
+    let (mut all, _) = access.clusters(namespace, args.selector.as_deref()).await?;
     if all.is_empty() {
         bail!("no Cluster fits. Nothing was changed");
     }
-    let id = |cluster: &Cluster| {
-        let [namespace, name] = [&cluster.metadata.namespace, &cluster.metadata.name];
-        [namespace, name].map(|text| text.clone().unwrap_or_default())
-    };
-    all.sort_by_key(|cluster| (wave(cluster), id(cluster)));
+    all.sort_by_key(|cluster| (wave(cluster), cluster.namespace(), cluster.name_any()));
     let judged: Vec<(&Cluster, Judged)> = all.iter().map(|cluster| (cluster, judge(cluster, args.to))).collect();
     output::print(&table(&judged, args.to))?;
     let left = judged.iter().filter(|(_, judged)| matches!(judged, Judged::Not(_))).count();
@@ -56,12 +52,11 @@ pub(super) async fn run(meta: &Meta, args: &Upgrade) -> anyhow::Result<Outcome> 
     }
     let mut failed = 0;
     for cluster in ready {
-        let [namespace, name] = id(cluster);
-        let key = ObjectKey::namespaced(Kind::Cluster, &namespace, &name);
         let value = serde_json::to_value(cluster)?;
+        let key = ObjectKey::of(Kind::Cluster, &value);
         let spec = json!({"version": to});
         let roll = args.now.then(|| roll(cluster, true));
-        match unchanged::patch(&access, &key, &value, &patch_of(&spec, roll.as_deref())).await {
+        match unchanged::patch(&access, &value, &patch_of(&spec, roll.as_deref())).await {
             Ok(()) => output::print(&format!("{}: spec.version is {to}\n", safe(&key.to_string())))?,
             Err(error) => {
                 failed += 1;
@@ -74,57 +69,49 @@ pub(super) async fn run(meta: &Meta, args: &Upgrade) -> anyhow::Result<Outcome> 
 
 /// Whether it may be asked of a Cluster. The operator judges the rest before it changes anything.
 fn judge(cluster: &Cluster, to: Version) -> Judged {
-    let asked = &cluster.spec.version;
-    if *asked == to.to_string() {
+    if cluster.spec.asked_version() == Some(to) {
         return Judged::Has;
     }
+    obstacle(cluster, to).map_or(Judged::Ready, Judged::Not)
+}
+
+fn obstacle(cluster: &Cluster, to: Version) -> Option<String> {
+    let asked = &cluster.spec.version;
     if cluster.metadata.deletion_timestamp.is_some() {
-        return Judged::Not("it is being deleted".into());
+        return Some("it is being deleted".into());
     }
     if cluster.spec.paused {
-        return Judged::Not("spec.paused is true".into());
+        return Some("spec.paused is true".into());
     }
-    let Ok(now) = asked.parse::<Version>() else { return Judged::Not(format!("spec.version: {asked}")) };
+    let Some(now) = cluster.spec.asked_version() else { return Some(format!("spec.version: {asked}")) };
+    let way_back = "kubectl berth upgrade NAME sets it back";
     match to.minor().since(now.minor()) {
-        Some(0) if to < now => {
-            return Judged::Not(format!("{asked} is newer: kubectl berth upgrade NAME sets it back"));
-        }
+        Some(0) if to < now => return Some(format!("{asked} is newer: {way_back}")),
         Some(0 | 1) => {}
-        Some(n) if n < 0 => {
-            return Judged::Not(format!(
-                "{asked} is of a newer minor version: kubectl berth upgrade NAME sets it back"
-            ));
-        }
-        _ => return Judged::Not(format!("{asked} is more than one minor version older: go one at a time")),
+        Some(n) if n < 0 => return Some(format!("{asked} is of a newer minor version: {way_back}")),
+        _ => return Some(format!("{asked} is more than one minor version older: go one at a time")),
     }
     let conditions = cluster.status.clone().unwrap_or_default().conditions;
-    let next = to.minor() != now.minor();
-    let blocked = find(&conditions, ConditionType::UpgradeReady).filter(|c| next && c.status == "False");
-    match find(&conditions, ConditionType::Ready) {
-        Some(ready) if ready.status == "True" => match blocked {
-            Some(blocked) => Judged::Not(format!("{}: {}", blocked.reason, blocked.message)),
-            None => Judged::Ready,
-        },
-        Some(ready) => Judged::Not(format!("{}: {}", ready.reason, ready.message)),
-        None => Judged::Not("the operator has not looked at it yet".into()),
-    }
+    let Some(ready) = find(&conditions, ConditionType::Ready) else {
+        return Some("the operator has not looked at it yet".into());
+    };
+    let is_next = to.minor() != now.minor();
+    let blocked = find(&conditions, ConditionType::UpgradeReady).filter(|c| is_next && c.status == "False");
+    let found = if is_settled(ready) { blocked } else { Some(ready) };
+    found.map(|found| format!("{}: {}", found.reason, found.message))
 }
 
 fn table(all: &[(&Cluster, Judged)], to: Version) -> String {
-    let head = ["WAVE", "NAMESPACE", "NAME", "VERSION", "", "WHY"];
-    let mut rows: Vec<Vec<String>> = vec![head.into_iter().map(strong).collect()];
-    for (cluster, judged) in all {
+    let row = |(cluster, judged): &(&Cluster, Judged)| {
         let (word, why) = match judged {
             Judged::Has => (good("has it"), String::new()),
             Judged::Ready => (warn(&format!("→ {to}")), String::new()),
             Judged::Not(why) => (bad("not ready"), shortened(&safe(why), 100)),
         };
-        let meta = &cluster.metadata;
-        let text = |text: &Option<String>| safe(text.as_deref().unwrap_or_default());
-        let version = safe(&cluster.spec.version);
-        rows.push(vec![wave(cluster).to_string(), text(&meta.namespace), text(&meta.name), version, word, why]);
-    }
-    output::columns(&rows)
+        let (namespace, name) = (safe(&cluster.namespace().unwrap_or_default()), safe(&cluster.name_any()));
+        vec![wave(cluster).to_string(), namespace, name, safe(&cluster.spec.version), word, why]
+    };
+    output::table(["WAVE", "NAMESPACE", "NAME", "VERSION", "", "WHY"], all.iter().map(row))
 }
 
 #[cfg(test)]
@@ -163,6 +150,11 @@ mod tests {
         ] {
             let Judged::Not(why) = judged(version, more, ready) else { panic!("{version}") };
             assert!(why.contains(says), "{why}");
+        }
+        for reason in ["NotInTemplates", "NoIPAddress", "OtherAddressFamily"] {
+            let mut settled = cluster("1.36.2", &none, "False");
+            settled.status.as_mut().unwrap().conditions[0].reason = reason.into();
+            assert_eq!(judge(&settled, to), Judged::Ready, "{reason}");
         }
         let mut blocked = cluster("1.35.4", &none, "True");
         let conditions = &mut blocked.status.as_mut().unwrap().conditions;

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, dead_code, unreachable_pub)]
 
 use berth_etcdio::{Credential, EtcdTarget, Member};
-use berth_pki::{CertSpec, KeyPairPem, Lifetime, Usage, issue, issue_ca};
+use berth_pki::{CA_LIFETIME, CertSpec, KeyPairPem, LEAF_LIFETIME, Usage, issue, issue_ca};
 use jiff::Timestamp;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -37,7 +37,7 @@ pub fn ca(name: &str) -> KeyPairPem {
 }
 
 fn spec(name: &str, usage: Usage) -> CertSpec {
-    let lifetime = if usage == Usage::Ca { Lifetime::CA_10Y } else { Lifetime::LEAF_90D };
+    let lifetime = if usage == Usage::Ca { CA_LIFETIME } else { LEAF_LIFETIME };
     CertSpec {
         common_name: name.into(),
         organizations: vec![],

@@ -3,7 +3,7 @@
 use super::*;
 use crate::calls::WRITE_DEADLINE;
 use berth_fence::{Fence, FencedClient};
-use berth_plan::observed::InsideTenant;
+use berth_plan::observed::{ApiProbe, InsideTenant};
 use berth_plan::{Stage, State};
 use berth_render::{Binary, Listing};
 use http::{Request, Response};
@@ -70,6 +70,7 @@ async fn what_is_in_the_way_inside_a_tenant_is_seen_and_makes_room() {
         let mut executor = Executor::new(&inside, Some(io), "test", Timestamp::now().into());
         let applied = executor.apply(&mut snapshot, &plan).await;
         let ApiProbe::Answered { read, .. } = &snapshot.observed.api else { unreachable!() };
+        assert!(applied.failure.as_ref().is_none_or(|e| e.in_tenant && e.failure().in_tenant), "{applied:?}");
         (applied.failure.as_ref().map(|e| e.kind), read.get(&key).flatten().cloned(), applied.can_continue())
     };
     let apply = Action::TenantApply(wanted.clone());
@@ -187,8 +188,15 @@ fn plan(actions: Vec<Action>) -> Plan {
 /// Carries out a plan of that action alone, three times in one reconcile unless it ends before, by an API server that answers so.
 /// Returns how often it was asked.
 async fn three_rounds(action: Action, answer: Value) -> (usize, Option<IoError>) {
+    three_rounds_where(action, answer, "").await
+}
+
+/// Likewise, with that configuration of the operator.
+async fn three_rounds_where(action: Action, answer: Value, config: &str) -> (usize, Option<IoError>) {
     let (io, asked) = answers(200, answer);
     let (plan, mut snapshot) = (plan(vec![action]), Snapshot::default());
+    let may_change = berth_plan::settings::Config::parse(config).unwrap().may_change;
+    Arc::make_mut(&mut snapshot.observed.meta).may_change = Arc::new(may_change);
     let (mut executor, mut applied) = (executor(&io), Applied::default());
     for _ in 0..3 {
         applied = executor.apply(&mut snapshot, &plan).await;
@@ -202,10 +210,41 @@ async fn what_is_changed_on_its_way_is_sent_once_a_reconcile_and_reported() {
     let (asked, failure) = three_rounds(apply, deployment("theirs")).await;
     let failure = failure.unwrap();
     assert_eq!((asked, failure.kind, failure.what.as_str()), (1, ErrorKind::Rejected, "apply Deployment b/a"));
+    assert!(!failure.in_tenant);
     assert!(
-        failure.message.contains("a mutating webhook") && failure.message.ends_with(".spec.image differs"),
+        failure.message.contains("a mutating webhook") && failure.message.contains(": /spec/image differs. "),
         "{failure}"
     );
+}
+
+#[tokio::test]
+async fn what_the_platform_may_change_is_sent_once_and_no_failure_but_inside_a_tenant_nobody_else_may() {
+    let of = |key: &str| {
+        let pods = json!({"spec": {"nodeSelector": {"disk": key}}});
+        let mut all = deployment("ours");
+        all["spec"]["template"] = pods;
+        all
+    };
+    let may = "admission: {mayChange: [{kinds: [Deployment], paths: [/spec/template/spec/nodeSelector]}]}";
+    let object = || Object::new(of("ssd")).unwrap();
+    for (config, failed) in [("", true), (may, false)] {
+        let (asked, failure) = three_rounds_where(Action::Apply(object()), of("nvme"), config).await;
+        assert_eq!((asked, failure.is_some()), (1, failed), "{failure:?}");
+    }
+    let inside = Action::TenantApply(object());
+    let (io, _) = answers(200, of("nvme"));
+    let mut snapshot = Snapshot::default();
+    snapshot.observed.api = ApiProbe::Answered { version: None, read: InsideTenant::default() };
+    let may_change = berth_plan::settings::Config::parse(may).unwrap().may_change;
+    Arc::make_mut(&mut snapshot.observed.meta).may_change = Arc::new(may_change);
+    let mut executor = Executor { tenant: Some(&io), ..executor(&io) };
+    let mut failures = vec![];
+    for _ in 0..2 {
+        failures.push(executor.apply(&mut snapshot, &plan(vec![inside.clone()])).await.failure);
+    }
+    let [None, Some(failure)] = &failures[..] else { panic!("{failures:?}") };
+    let way_out = "/disk as asked for: exempt Deployment b/a from that webhook in the tenant";
+    assert!(failure.message.ends_with(way_out) && !failure.message.contains("mayChange"), "{failure}");
 }
 
 #[tokio::test]
@@ -282,7 +321,7 @@ async fn additions_are_taken_over_and_then_applied_away_and_after_a_stop_in_betw
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_address_that_is_refused_is_not_asked_for_again() {
     let service = |ip: &str| {
         json!({
@@ -292,13 +331,22 @@ async fn an_address_that_is_refused_is_not_asked_for_again() {
     };
     let refusal = |message: &str| json!({"kind": "Status", "status": "Failure", "code": 422, "reason": "Invalid", "message": message});
     let taken = r#"Service "a" is invalid: spec.clusterIPs: Invalid value: ["10.96.0.9"]: failed to allocate IP 10.96.0.9: provided IP is already allocated"#;
-    for (message, is_refused) in [(taken, true), (r#"Service "a" is invalid: spec.ports: Required value"#, false)] {
-        let (io, _) = answers(422, refusal(message));
+    let port =
+        r#"Service "a" is invalid: spec.ports[0].nodePort: Invalid value: 30443: provided port is already allocated"#;
+    for (message, is_refused) in
+        [(taken, true), (port, false), (r#"Service "a" is invalid: spec.ports: Required value"#, false)]
+    {
+        let (io, asked) = answers(422, refusal(message));
         let mut snapshot = Snapshot::default();
         let asking = Action::Apply(Object::new(service("10.96.0.9")).unwrap());
         let applied = executor(&io).apply(&mut snapshot, &plan(vec![asking])).await;
         assert_eq!((applied.failure.is_none(), applied.can_continue()), (is_refused, is_refused));
         assert_eq!(snapshot.observed.refused_addresses.len(), usize::from(is_refused));
+        assert_eq!(
+            asked.load(Ordering::Relaxed),
+            if is_refused { 1 + RELEASED.len() } else { 1 },
+            "it may be given back late"
+        );
     }
 }
 
@@ -329,4 +377,21 @@ async fn etcd_is_told_behind_the_fence() {
         assert!(!applied.can_continue(), "no other plan from what was seen before");
     }
     assert_eq!(*told.lock().unwrap(), ["etcd-0: remove member a1"; 2]);
+}
+
+/// What was applied and is otherwise all the same is admission's, and nobody's edit.
+#[tokio::test]
+async fn an_edit_that_was_set_back_is_told_and_a_tenant_that_takes_no_events_ends_nothing() {
+    let object = || Object::new(deployment("ours")).unwrap();
+    let tell = || Action::TenantTell { object: object(), note: "Berth set back /spec".into() };
+    for (code, live, asked) in [(201, "ours", 2), (500, "ours", 1), (201, "theirs", 0)] {
+        let (io, count) = answers(code, json!({}));
+        let mut snapshot = Snapshot::default();
+        snapshot.observed.api = ApiProbe::Answered { version: None, read: InsideTenant::default() };
+        in_tenant::put(&mut snapshot, object().key(), Some(deployment(live)));
+        let mut executor = Executor { tenant: Some(&io), ..executor(&io) };
+        let applied = executor.apply(&mut snapshot, &plan(vec![tell(), tell()])).await;
+        assert!(applied.failure.is_none() && applied.done == 2, "{code} {live}: {applied:?}");
+        assert_eq!(count.load(Ordering::Relaxed), asked, "{code} {live}");
+    }
 }

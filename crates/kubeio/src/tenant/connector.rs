@@ -79,13 +79,7 @@ pub(crate) struct RefusedAddress(String);
 impl RefusedAddress {
     /// Whether that is why a call failed.
     pub(crate) fn of(error: &kube::Error) -> Option<&Self> {
-        let mut cause: Option<&(dyn Error + 'static)> = Some(error);
-        while let Some(error) = cause {
-            if let Some(refused) = error.downcast_ref() {
-                return Some(refused);
-            }
-            cause = error.source();
-        }
-        None
+        let mut all = std::iter::successors(Some(error as &(dyn Error + 'static)), |cause| (**cause).source());
+        all.find_map(|cause| cause.downcast_ref())
     }
 }

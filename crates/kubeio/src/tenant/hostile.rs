@@ -3,10 +3,14 @@
 //! | what is asked | what becomes of the answer |
 //! |---|---|
 //! | listings of Berth's objects | compared with what is wanted, and shown to nobody; UIDs go back as preconditions |
+//! | `Lease`s | times and numbers |
+//! | pods of add-ons | `TenantText`: their names and what they say; never in a command |
+//! | webhook configurations | matched; names and rules as `TenantText`, in a command only if they are names; slices of their Services are counted |
 //! | `nodes` as a table | counts, parsed versions and addresses; names as `TenantText` |
 //! | `/version` | parsed: short and plain, or no version |
 //! | `/readyz`, `APIService`s as a table, a dry run | `TenantText` |
 //! | `/metrics` | three metrics, of whose labels plain characters are kept; numbers |
+//! | an Event of Berth's own | its count, within bounds |
 //! | where a list goes on | encoded, or the list ends |
 //! | errors of all these, and of writes | `IoError`, which is one short line; `TenantText` |
 //!
@@ -15,6 +19,7 @@
 use super::tests::target;
 use super::*;
 use berth_api::text::{TenantText, printable};
+use berth_plan::admission::Write;
 use berth_plan::asked::Facts;
 use berth_plan_cluster::LookRequest;
 use berth_render::{Kind, Object, ObjectKey, TenantSet};
@@ -75,7 +80,10 @@ fn body(word: &str, how: How) -> Vec<u8> {
             "kind": word, "apiVersion": word, "gitVersion": word, "major": word, "minor": word, "emulationMajor": word,
             "emulationMinor": word, "status": word, "message": word,
             "metadata": {"continue": if more { word } else { "" }, "name": word, "uid": word, "resourceVersion": word, "labels": {(word): word}},
-            "items": [{"metadata": {"name": word, "namespace": word, "uid": word}, "data": {(word): word}}],
+            "items": [{"metadata": {"name": word, "namespace": word, "uid": word}, "data": {(word): word}, "webhooks": [{
+                "name": word, "clientConfig": {"service": {"namespace": word, "name": word}},
+                "rules": [{"apiGroups": ["*", word], "apiVersions": [word], "operations": ["*"], "resources": ["*/*"]}],
+            }]}],
             "columnDefinitions": columns, "rows": [{"cells": [word, word, word, "192.0.2.1", word]}],
         }),
     };
@@ -125,7 +133,8 @@ fn of_probe(probe: ApiProbe) -> Vec<String> {
         ApiProbe::Failed(why) | ApiProbe::Refused(why) => vec![why.into()],
         ApiProbe::Answered { version, read } => {
             let nodes = read.nodes.into_iter().flat_map(|nodes| nodes.addresses).map(|(name, _)| name.into());
-            nodes.chain(version.map(|version| version.version)).collect()
+            let pods = read.pods.into_values().map(String::from);
+            nodes.chain(pods).chain(version.map(|version| version.version)).collect()
         }
     }
 }
@@ -144,6 +153,7 @@ async fn said(word: &str, how: How) -> Vec<(&'static str, Vec<String>)> {
     for (name, questions) in [
         ("listings", Questions { listings: TenantSet::LISTINGS.into(), ..Questions::default() }),
         ("nodes", Questions { nodes: true, ..Questions::default() }),
+        ("pods", Questions { pods: vec!["kube-dns"], ..Questions::default() }),
         ("version", Questions { version: true, ..Questions::default() }),
     ] {
         let (probe, _) = probe_tenant(&connect, target.clone(), questions, calls.clone()).await;
@@ -153,6 +163,15 @@ async fn said(word: &str, how: How) -> Vec<(&'static str, Vec<String>)> {
     let asked =
         LookRequest { servers: vec![("pod".into(), "https://192.0.2.2:6443".into())], ..LookRequest::default() };
     all.push(("look", of_facts(look(&connect, &target, &io, &asked, &calls, jiff::Timestamp::UNIX_EPOCH).await)));
+    let webhooks = admission::all_webhooks(&io).await;
+    let named = webhooks.iter().flatten().flat_map(|webhook| {
+        let rules = Write::ALL.into_iter().filter_map(|write| webhook.rule(write).cloned());
+        let commands = webhook.in_a_command().map(str::to_owned);
+        assert!(commands.is_none_or(|name| !name.contains([';', '$', '`', ' '])));
+        [webhook.configuration.clone(), webhook.name.clone()].into_iter().chain(rules).map(String::from)
+    });
+    let unknown = webhooks.as_ref().err().map(ToString::to_string);
+    all.push(("webhooks", named.chain(unknown).collect()));
     let errors = |error: Option<IoError>| {
         error
             .map(|error| vec![error.to_string(), error.failure().message, error.message, error.what])
@@ -165,6 +184,8 @@ async fn said(word: &str, how: How) -> Vec<(&'static str, Vec<String>)> {
     all.push(("apply", errors(io.apply(&object, "berth").await.err())));
     all.push(("create", errors(io.create(&key, &value, "berth").await.err())));
     all.push(("merge", errors(io.merge(&key, "", "", &value).await.err())));
+    let now = jiff::Timestamp::UNIX_EPOCH;
+    all.push(("tell", errors(told::tell(&io, &key, "u", "Berth set back /data", now).await.err())));
     all.push(("delete", errors(io.delete(&key, "u", None).await.err())));
     all
 }
@@ -185,6 +206,8 @@ async fn what_a_tenant_says_is_one_short_line_wherever_it_is_told() {
         }
     }
     // Each of them says something, or this would show nothing.
-    let calls = ["apply", "create", "delete", "get", "listings", "look", "merge", "nodes", "version"];
+    let calls = [
+        "apply", "create", "delete", "get", "listings", "look", "merge", "nodes", "pods", "tell", "version", "webhooks",
+    ];
     assert_eq!(told.into_iter().collect::<Vec<_>>(), calls);
 }

@@ -1,6 +1,7 @@
 //! Looks for what stands in the way of the next minor: at each API server, at its pod's own address, and in the tenant.
 
-use super::{Connect, DEADLINE, Next, TenantTarget, metrics, next_page, version_of};
+use super::pages::{Next, next_page};
+use super::{Connect, DEADLINE, TenantTarget, metrics, version_of};
 use crate::calls::{Calls, Io};
 use crate::error::{IoError, chain};
 use berth_api::text::TenantText;

@@ -1,6 +1,6 @@
 //! Counts a tenant's nodes, by the columns that `kubectl get nodes -o wide` shows: nothing else of them is read.
 
-use super::{Next, next_page};
+use super::pages::{Next, next_page};
 use crate::calls::Io;
 use crate::error::IoError;
 use berth_api::cluster::NodesStatus;

@@ -3,12 +3,12 @@
 mod look;
 mod probe;
 
-use super::driver::{Controller, Observation, Request};
+use super::driver::{Controller, Observation, Observed, Request};
 use super::watches::Watches;
 use crate::context::Context;
 use berth_api::cluster::{Cluster, ClusterStatus};
 use berth_api::{EtcdCluster, labels, names};
-use berth_kubeio::{IoError, observe_cluster, without_network};
+use berth_kubeio::{ResourceRef, observe_cluster, without_network};
 use berth_plan::MetaCluster;
 use berth_plan::fleet::TenantId;
 use berth_plan_cluster::{ClusterPlanner, pods_without_network};
@@ -20,6 +20,7 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::ObjectMeta;
 use kube::runtime::reflector::ObjectRef;
+use probe::IdleCheck;
 use std::sync::Arc;
 
 impl Controller for Cluster {
@@ -30,7 +31,7 @@ impl Controller for Cluster {
     const USES_ADDRESSES: bool = true;
     const TAKES_TURNS: bool = true;
     type Planner = ClusterPlanner;
-    type IdleCheck = probe::IdleCheck;
+    type IdleCheck = IdleCheck;
 
     fn watches(watches: Watches<Self>) -> Watches<Self> {
         let watches = watches.namespaces().metadata::<Service>().metadata::<EtcdCluster>();
@@ -47,12 +48,7 @@ impl Controller for Cluster {
         (*place == names::control_plane_namespace(namespace, name)).then(|| ObjectRef::new(name).within(namespace))
     }
 
-    async fn observe(
-        ctx: &Context,
-        cluster: &Self,
-        meta: &Arc<MetaCluster>,
-        now: Timestamp,
-    ) -> Result<Observation<probe::IdleCheck>, IoError> {
+    async fn observe(ctx: &Context, cluster: &Self, meta: &Arc<MetaCluster>, now: Timestamp) -> Observed<IdleCheck> {
         // Before its turn is read: what is being taken back meanwhile counts no more.
         let turns = ctx.fleet.turns(&id(cluster));
         let mut snapshot = observe_cluster(&ctx.io, cluster, &ctx.settings, meta).await?;
@@ -66,20 +62,19 @@ impl Controller for Cluster {
     }
 
     fn said(ctx: &Context, cluster: &Self, status: &ClusterStatus) {
-        let TenantId { namespace, name } = id(cluster);
+        let id = id(cluster);
         let old = cluster.status.clone().unwrap_or_default();
-        ctx.metrics.rollouts.say(&namespace, &name, (&old, status), ctx.now());
-        ctx.fleet.says(&id(cluster), status.turn.as_ref(), cluster.metadata.generation);
+        ctx.metrics.rollouts.say(&id, (&old, status), ctx.now());
+        ctx.fleet.says(&id, status.turn.as_ref(), cluster.metadata.generation);
     }
 
-    async fn is_unchanged(idle_check: &probe::IdleCheck, ctx: &Context, now: Timestamp) -> bool {
+    async fn is_unchanged(idle_check: &IdleCheck, ctx: &Context, now: Timestamp) -> bool {
         idle_check.is_unchanged(ctx, now).await
     }
 }
 
 fn id(cluster: &Cluster) -> TenantId {
-    let meta = &cluster.metadata;
-    TenantId { namespace: meta.namespace.clone().unwrap_or_default(), name: meta.name.clone().unwrap_or_default() }
+    TenantId::from(&ResourceRef::of(Kind::Cluster, cluster).key)
 }
 
 #[cfg(test)]

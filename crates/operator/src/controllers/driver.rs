@@ -16,7 +16,6 @@ use berth_render::Kind;
 use futures::{StreamExt, TryStreamExt};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
 use kube::api::{ObjectMeta, PartialObjectMeta};
 use kube::core::object::HasStatus;
@@ -59,6 +58,9 @@ pub(super) struct Observation<L> {
     pub(super) idle_check: Option<L>,
 }
 
+/// What an observation comes to.
+pub(super) type Observed<L> = Result<Observation<L>, IoError>;
+
 /// A custom resource that the operator reconciles.
 pub(super) trait Controller:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -79,7 +81,7 @@ pub(super) trait Controller:
     /// The label of its children.
     const CHILDREN: &'static str;
     /// Whether plans depend on the meta cluster's addresses: then a change of these reconciles every object.
-    const USES_ADDRESSES: bool;
+    const USES_ADDRESSES: bool = false;
     /// Whether its plans depend on the order of the fleet.
     const TAKES_TURNS: bool = false;
     /// What decides.
@@ -99,13 +101,15 @@ pub(super) trait Controller:
         object: &Self,
         meta: &Arc<MetaCluster>,
         now: Timestamp,
-    ) -> impl Future<Output = Result<Observation<Self::IdleCheck>, IoError>> + Send;
+    ) -> impl Future<Output = Observed<Self::IdleCheck>> + Send;
 
     /// A status was written, or is as it was.
     fn said(_ctx: &Context, _object: &Self, _status: &Self::Status) {}
 
     /// Runs the idle check. True: nothing has changed.
-    fn is_unchanged(idle_check: &Self::IdleCheck, ctx: &Context, now: Timestamp) -> impl Future<Output = bool> + Send;
+    fn is_unchanged(_check: &Self::IdleCheck, _ctx: &Context, _now: Timestamp) -> impl Future<Output = bool> + Send {
+        std::future::ready(false)
+    }
 }
 
 /// Runs a controller until `stop`; reconciles that are under way end first.
@@ -116,11 +120,12 @@ pub(super) async fn run<C: Controller>(ctx: Arc<Context>, stop: CancellationToke
     let (objects, reader) = watches::own::<C>(client.clone());
     let objects = objects.inspect_ok(move |meta| invalidated.invalidate(&ObjectRef::from_obj(meta)));
     let config = controller::Config::default().debounce(DEBOUNCE).concurrency(ctx.concurrency);
-    let all = kube::runtime::Controller::for_stream(objects, reader.clone())
+    let controller = kube::runtime::Controller::for_stream(objects, reader.clone())
         .with_config(config)
         .trigger_backoff(watches::Backoff::none());
-    let mut all =
-        C::watches(Watches::new(all, client, idle_objects.clone(), reader, ctx.metrics.tenants.clone())).done();
+    let (tenants, watched) = (ctx.metrics.tenants.clone(), idle_objects.clone());
+    let watches = Watches { controller, client, idle_objects: watched, objects: reader, tenants };
+    let mut all = C::watches(watches).controller;
     if C::USES_ADDRESSES {
         all = all.reconcile_all_on(ctx.address_changes());
     }
@@ -134,8 +139,8 @@ pub(super) async fn run<C: Controller>(ctx: Arc<Context>, stop: CancellationToke
         move |meta: Arc<PartialObjectMeta<C>>, ctx: Arc<Context>| {
             let idle_objects = run.clone();
             async move {
-                let about = meta.object_ref(&());
-                Ok(report::run(&ctx, C::NAME, &about, reconcile(&ctx, &meta, &about, &idle_objects)).await)
+                let key = ResourceRef::of(C::KIND, &*meta).key;
+                Ok(report::run(&ctx, C::NAME, &key, reconcile(&ctx, &meta, &idle_objects)).await)
             }
         },
         |_, error: &Infallible, _| -> Action { match *error {} },
@@ -144,16 +149,11 @@ pub(super) async fn run<C: Controller>(ctx: Arc<Context>, stop: CancellationToke
     watches::drain(&ctx, &idle_objects, stream).await;
 }
 
-fn tenant_id<C: Controller>(meta: &PartialObjectMeta<C>) -> TenantId {
-    let meta = &meta.metadata;
-    TenantId { namespace: meta.namespace.clone().unwrap_or_default(), name: meta.name.clone().unwrap_or_default() }
-}
-
 /// One that takes too long is cut off.
 async fn within<T>(deadline: Instant, work: impl Future<Output = Result<T, IoError>>) -> Result<T, IoError> {
     timeout_at(deadline, work).await.unwrap_or_else(|_| {
         let message = format!("not done within {DEADLINE:?}; Berth cancelled it and retries");
-        Err(IoError { kind: ErrorKind::Transient, what: "reconcile".into(), message })
+        Err(IoError { kind: ErrorKind::Transient, what: "reconcile".into(), message, in_tenant: false })
     })
 }
 
@@ -161,7 +161,6 @@ async fn within<T>(deadline: Instant, work: impl Future<Output = Result<T, IoErr
 pub(super) async fn reconcile<C: Controller>(
     ctx: &Context,
     meta: &PartialObjectMeta<C>,
-    about: &ObjectReference,
     idle_objects: &IdleObjects<C>,
 ) -> Result<Action, IoError> {
     let of = ObjectRef::from_obj(meta);
@@ -171,7 +170,7 @@ pub(super) async fn reconcile<C: Controller>(
         return Ok(Action::requeue(idle.every));
     }
     idle_objects.begin(&of);
-    let next = reconcile_fully(ctx, meta, about, idle_objects).await;
+    let next = reconcile_fully(ctx, meta, idle_objects).await;
     if next.as_ref().is_ok_and(|next| *next == Action::await_change()) {
         idle_objects.invalidate(&of);
     }
@@ -181,17 +180,16 @@ pub(super) async fn reconcile<C: Controller>(
 async fn reconcile_fully<C: Controller>(
     ctx: &Context,
     meta: &PartialObjectMeta<C>,
-    about: &ObjectReference,
     idle_objects: &IdleObjects<C>,
 ) -> Result<Action, IoError> {
     let deadline = Instant::now() + DEADLINE;
     // Until its status is written, what it has read of its turn stays true.
-    let _reading = C::TAKES_TURNS.then(|| ctx.fleet.begin(tenant_id(meta)));
     let resource = ResourceRef::of(C::KIND, meta);
+    let _reading = C::TAKES_TURNS.then(|| ctx.fleet.begin(TenantId::from(&resource.key)));
     let Some(live) = within(deadline, ctx.io.get(&resource.key)).await? else {
         return Ok(report::gone(ctx, &resource.key));
     };
-    let mut report = Report { ctx, controller: C::NAME, resource, live, now: ctx.now() };
+    let mut report = Report { ctx, resource, live, now: ctx.now() };
     let mut object: C = match serde_json::from_value(report.live.clone()) {
         Ok(object) => object,
         Err(error) => return report.unreadable(&error).await,
@@ -218,7 +216,7 @@ async fn reconcile_fully<C: Controller>(
         Ok(reconciled) => reconciled,
         Err(error) => return Err(report.failed(error).await),
     };
-    ctx.events.removed(about, removed).await;
+    ctx.events.removed(&meta.object_ref(&()), removed).await;
     let Outcome { plan, requeue_after, due } = C::Planner::outcome(&planned);
     if plan.finished && failure.is_none() {
         let left: Vec<String> = finalizers.into_iter().filter(|f| f != labels::FINALIZER).collect();
@@ -244,7 +242,7 @@ async fn reconcile_fully<C: Controller>(
     C::said(ctx, &object, &new);
     if status_changed {
         let old_conditions = report.old_conditions();
-        ctx.events.transitions(about, &old_conditions, &new_conditions).await;
+        ctx.events.transitions(&meta.object_ref(&()), &old_conditions, &new_conditions).await;
     }
     if let Some(error) = failure {
         return Err(error);

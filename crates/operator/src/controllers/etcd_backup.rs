@@ -1,12 +1,12 @@
 //! The `EtcdBackup` controller.
 
-use super::driver::{Controller, Observation, Request};
+use super::driver::{Controller, Observation, Observed, Request};
 use super::report::LASTING;
 use super::watches::Watches;
 use crate::context::Context;
 use berth_api::backup::EtcdBackup;
 use berth_api::{labels, names};
-use berth_kubeio::{IoError, observe_backup};
+use berth_kubeio::observe_backup;
 use berth_plan::MetaCluster;
 use berth_plan_backup::backup::BackupPlanner;
 use berth_render::{Kind, ObjectKey};
@@ -21,7 +21,6 @@ impl Controller for EtcdBackup {
     const KIND: Kind = Kind::EtcdBackup;
     const MANAGER: &'static str = labels::MANAGER_BACKUP;
     const CHILDREN: &'static str = labels::ETCD_BACKUP;
-    const USES_ADDRESSES: bool = false;
     type Planner = BackupPlanner;
     type IdleCheck = ();
 
@@ -38,21 +37,9 @@ impl Controller for EtcdBackup {
         jobs.contains(child.name.as_ref()?).then(|| ObjectRef::new(name).within(namespace))
     }
 
-    async fn observe(
-        ctx: &Context,
-        backup: &Self,
-        meta: &Arc<MetaCluster>,
-        now: Timestamp,
-    ) -> Result<Observation<()>, IoError> {
-        let is_stuck = |key: &ObjectKey| {
-            let key = (Self::NAME, key.namespace.clone().unwrap_or_default(), key.name.clone());
-            ctx.backoff.failures(&key) >= LASTING
-        };
+    async fn observe(ctx: &Context, backup: &Self, meta: &Arc<MetaCluster>, now: Timestamp) -> Observed<()> {
+        let is_stuck = |key: &ObjectKey| ctx.backoff.failures(key) >= LASTING;
         let snapshot = observe_backup(&ctx.io, backup, &ctx.settings, meta, now, is_stuck).await?;
         Ok(Observation { snapshot, tenant: None, etcd: None, idle_check: None })
-    }
-
-    async fn is_unchanged((): &(), _: &Context, _: Timestamp) -> bool {
-        false
     }
 }

@@ -1,11 +1,11 @@
 //! The `EtcdBackupSchedule` controller.
 
-use super::driver::{Controller, Observation, Request};
+use super::driver::{Controller, Observation, Observed, Request};
 use super::watches::Watches;
 use crate::context::Context;
 use berth_api::backup_schedule::EtcdBackupSchedule;
 use berth_api::{EtcdBackup, labels};
-use berth_kubeio::{IoError, observe_schedule};
+use berth_kubeio::observe_schedule;
 use berth_plan::MetaCluster;
 use berth_plan_backup::schedule::SchedulePlanner;
 use berth_render::Kind;
@@ -19,7 +19,6 @@ impl Controller for EtcdBackupSchedule {
     const KIND: Kind = Kind::EtcdBackupSchedule;
     const MANAGER: &'static str = labels::MANAGER_BACKUP;
     const CHILDREN: &'static str = labels::ETCD_BACKUP_SCHEDULE;
-    const USES_ADDRESSES: bool = false;
     type Planner = SchedulePlanner;
     type IdleCheck = ();
 
@@ -32,17 +31,8 @@ impl Controller for EtcdBackupSchedule {
         Some(ObjectRef::new(name).within(child.namespace.as_deref()?))
     }
 
-    async fn observe(
-        ctx: &Context,
-        schedule: &Self,
-        meta: &Arc<MetaCluster>,
-        _: Timestamp,
-    ) -> Result<Observation<()>, IoError> {
+    async fn observe(ctx: &Context, schedule: &Self, meta: &Arc<MetaCluster>, _: Timestamp) -> Observed<()> {
         let snapshot = observe_schedule(&ctx.io, schedule, meta).await?;
         Ok(Observation { snapshot, tenant: None, etcd: None, idle_check: None })
-    }
-
-    async fn is_unchanged((): &(), _: &Context, _: Timestamp) -> bool {
-        false
     }
 }

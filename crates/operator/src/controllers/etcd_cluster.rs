@@ -2,15 +2,14 @@
 
 mod probe;
 
-#[cfg(test)]
 pub(super) use probe::IdleCheck;
 
-use super::driver::{Controller, Observation, Request};
+use super::driver::{Controller, Observation, Observed, Request};
 use super::watches::Watches;
 use crate::context::Context;
 use berth_api::etcd_cluster::EtcdCluster;
 use berth_api::labels;
-use berth_kubeio::{IoError, observe_etcd, observe_recoveries, observe_schedules};
+use berth_kubeio::{observe_etcd, observe_recoveries, observe_schedules};
 use berth_plan::MetaCluster;
 use berth_plan::etcd_home::is_tenants;
 use berth_plan_etcd::{EtcdPlanner, recovers};
@@ -28,9 +27,8 @@ impl Controller for EtcdCluster {
     const KIND: Kind = Kind::EtcdCluster;
     const MANAGER: &'static str = labels::MANAGER_ETCD;
     const CHILDREN: &'static str = labels::ETCD_CLUSTER;
-    const USES_ADDRESSES: bool = false;
     type Planner = EtcdPlanner;
-    type IdleCheck = probe::IdleCheck;
+    type IdleCheck = IdleCheck;
 
     fn watches(watches: Watches<Self>) -> Watches<Self> {
         watches
@@ -46,12 +44,7 @@ impl Controller for EtcdCluster {
         Some(ObjectRef::new(name).within(child.namespace.as_deref()?))
     }
 
-    async fn observe(
-        ctx: &Context,
-        etcd: &Self,
-        meta: &Arc<MetaCluster>,
-        now: Timestamp,
-    ) -> Result<Observation<probe::IdleCheck>, IoError> {
+    async fn observe(ctx: &Context, etcd: &Self, meta: &Arc<MetaCluster>, now: Timestamp) -> Observed<IdleCheck> {
         let mut snapshot = observe_etcd(&ctx.io, etcd, meta).await?;
         let namespace = etcd.metadata.namespace.as_deref().unwrap_or_default();
         // Those of a tenant's etcd are about its `Cluster`, and elsewhere.
@@ -67,7 +60,7 @@ impl Controller for EtcdCluster {
         Ok(Observation { snapshot, tenant: None, etcd, idle_check })
     }
 
-    async fn is_unchanged(idle_check: &probe::IdleCheck, ctx: &Context, _: Timestamp) -> bool {
+    async fn is_unchanged(idle_check: &IdleCheck, ctx: &Context, _: Timestamp) -> bool {
         idle_check.is_unchanged(ctx).await
     }
 }

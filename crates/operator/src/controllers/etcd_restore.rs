@@ -1,11 +1,11 @@
 //! The `EtcdRestore` controller.
 
-use super::driver::{Controller, Observation, Request};
+use super::driver::{Controller, Observation, Observed, Request};
 use super::watches::Watches;
 use crate::context::Context;
 use berth_api::restore::EtcdRestore;
 use berth_api::{labels, names};
-use berth_kubeio::{IoError, observe_restore};
+use berth_kubeio::observe_restore;
 use berth_plan::MetaCluster;
 use berth_plan_backup::restore::RestorePlanner;
 use berth_render::Kind;
@@ -20,7 +20,6 @@ impl Controller for EtcdRestore {
     const KIND: Kind = Kind::EtcdRestore;
     const MANAGER: &'static str = labels::MANAGER_RESTORE;
     const CHILDREN: &'static str = labels::ETCD_RESTORE;
-    const USES_ADDRESSES: bool = false;
     type Planner = RestorePlanner;
     type IdleCheck = ();
 
@@ -37,17 +36,8 @@ impl Controller for EtcdRestore {
         jobs.contains(child.name.as_ref()?).then(|| ObjectRef::new(name).within(namespace))
     }
 
-    async fn observe(
-        ctx: &Context,
-        restore: &Self,
-        meta: &Arc<MetaCluster>,
-        now: Timestamp,
-    ) -> Result<Observation<()>, IoError> {
+    async fn observe(ctx: &Context, restore: &Self, meta: &Arc<MetaCluster>, now: Timestamp) -> Observed<()> {
         let snapshot = observe_restore(&ctx.io, restore, &ctx.settings, meta, now).await?;
         Ok(Observation { snapshot, tenant: None, etcd: None, idle_check: None })
-    }
-
-    async fn is_unchanged((): &(), _: &Context, _: Timestamp) -> bool {
-        false
     }
 }

@@ -7,9 +7,10 @@
 
 use super::driver::{Controller, Request};
 use berth_plan::MetaCluster;
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// When everything is read again: drift that no check sees is found by then, such as of the published kubeconfig.
@@ -61,37 +62,31 @@ impl<C: Controller> Default for IdleObjects<C> {
 }
 
 impl<C: Controller> IdleObjects<C> {
-    fn with<T>(&self, f: impl FnOnce(&mut HashMap<Request<C>, State<C::IdleCheck>>) -> T) -> T {
-        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
     /// Something happened to it, or to a child of it; or it is gone.
     pub(super) fn invalidate(&self, of: &Request<C>) {
-        self.with(|all| drop(all.remove(of)));
+        self.0.lock().remove(of);
     }
 
     /// The object, if it is idle and the meta cluster is as it was.
     pub(super) fn get(&self, of: &Request<C>, meta: &Arc<MetaCluster>) -> Option<Arc<Idle<C::IdleCheck>>> {
-        self.with(|all| match all.get(of) {
+        match self.0.lock().get(of) {
             Some(State::Idle(idle)) if Arc::ptr_eq(&idle.meta, meta) && Instant::now() < idle.until => {
                 Some(idle.clone())
             }
             _ => None,
-        })
+        }
     }
 
     /// A reconcile begins to read.
     pub(super) fn begin(&self, of: &Request<C>) {
-        self.with(|all| drop(all.insert(of.clone(), State::Reconciling)));
+        self.0.lock().insert(of.clone(), State::Reconciling);
     }
 
     /// It found nothing to do. Ignored if an event came since `begin`.
     pub(super) fn set_idle(&self, of: &Request<C>, idle: Idle<C::IdleCheck>) {
-        self.with(|all| {
-            if let Some(state @ State::Reconciling) = all.get_mut(of) {
-                *state = State::Idle(Arc::new(idle));
-            }
-        });
+        if let Some(state @ State::Reconciling) = self.0.lock().get_mut(of) {
+            *state = State::Idle(Arc::new(idle));
+        }
     }
 }
 
@@ -125,7 +120,7 @@ mod tests {
         idle_objects.invalidate(&of);
         idle_objects.set_idle(&of, idle(None, &meta));
         assert!(!is_idle(), "it may have been announced after it was read");
-        assert!(idle_objects.with(|all| all.is_empty()), "what is gone is forgotten");
+        assert!(idle_objects.0.lock().is_empty(), "what is gone is forgotten");
     }
 
     #[test]

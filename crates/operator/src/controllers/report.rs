@@ -1,7 +1,7 @@
 //! What follows from how a reconcile went: metrics, back-off, and what the status says where it could not go on.
 
 use crate::context::Context;
-use crate::metrics::{Controller as ControllerLabel, ReconcileLabels};
+use crate::metrics::{Controller as ControllerLabel, ReconcileLabels, part};
 use crate::panics::catch_panic;
 use berth_api::conditions::{ConditionType, Reason};
 use berth_api::crds;
@@ -10,10 +10,8 @@ use berth_plan::fleet::TenantId;
 use berth_plan::{Failure, MetaCluster};
 use berth_render::{Kind, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::runtime::controller::Action;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -22,11 +20,11 @@ use std::time::{Duration, Instant};
 pub(super) const LASTING: u32 = 3;
 
 /// Runs one reconcile with metrics and back-off around it.
-pub(super) async fn run<F>(ctx: &Context, controller: &'static str, about: &ObjectReference, reconcile: F) -> Action
+pub(super) async fn run<F>(ctx: &Context, controller: &'static str, key: &ObjectKey, reconcile: F) -> Action
 where
     F: Future<Output = Result<Action, IoError>>,
 {
-    let key = (controller, about.namespace.clone().unwrap_or_default(), about.name.clone().unwrap_or_default());
+    let ObjectKey { namespace, name, .. } = key;
     let started = Instant::now();
     let result = catch_panic(reconcile).await;
     let label = if result.is_ok() { "ok" } else { "error" };
@@ -35,11 +33,11 @@ where
     ctx.metrics.duration.get_or_create(&ControllerLabel { controller }).observe(started.elapsed().as_secs_f64());
     match result {
         Ok(next) => {
-            ctx.backoff.forget(&key);
+            ctx.backoff.forget(key);
             next
         }
         Err(error) if error.kind == ErrorKind::Fenced => {
-            tracing::info!(controller, namespace = key.1, name = key.2, "lost the lease; reconcile aborted");
+            tracing::info!(controller, namespace, name, "lost the lease; reconcile aborted");
             Action::requeue(Duration::from_secs(5))
         }
         Err(error) => {
@@ -48,9 +46,9 @@ where
             let (failures, wait) = ctx.backoff.failed(key.clone(), took);
             // A conflict or a right that is about to come is not worth a warning.
             if matches!(error.kind, ErrorKind::Conflict) || failures < LASTING {
-                tracing::debug!(controller, namespace = key.1, name = key.2, %error, "reconcile failed, and is retried");
+                tracing::debug!(controller, namespace, name, %error, "reconcile failed, and is retried");
             } else {
-                tracing::warn!(controller, namespace = key.1, name = key.2, failures, %error, "reconcile failed");
+                tracing::warn!(controller, namespace, name, failures, %error, "reconcile failed");
             }
             Action::requeue(wait)
         }
@@ -60,11 +58,11 @@ where
 /// The object is gone, or about to be: nothing is left to do or to report.
 pub(super) fn gone(ctx: &Context, key: &ObjectKey) -> Action {
     if key.kind == Kind::Cluster {
-        let id = TenantId { namespace: key.namespace.clone().unwrap_or_default(), name: key.name.clone() };
+        let id = TenantId::from(key);
         ctx.fleet.gone(&id);
-        ctx.metrics.rollouts.forget(&id.namespace, &id.name);
+        ctx.metrics.rollouts.forget(&id);
     }
-    ctx.metrics.tenants.forget(key.kind.name(), key.namespace.as_deref().unwrap_or_default(), &key.name);
+    ctx.metrics.tenants.forget(key);
     Action::await_change()
 }
 
@@ -78,7 +76,6 @@ pub(super) fn requeue_after(requeue_after: Option<SignedDuration>, meta: &MetaCl
 /// An object as it was read, for what is said of it.
 pub(super) struct Report<'a> {
     pub(super) ctx: &'a Context,
-    pub(super) controller: &'static str,
     pub(super) resource: ResourceRef,
     pub(super) live: Value,
     pub(super) now: Timestamp,
@@ -89,11 +86,7 @@ impl Report<'_> {
     pub(super) fn is_brief(&self, error: &IoError) -> bool {
         match error.kind {
             ErrorKind::Conflict | ErrorKind::Fenced => true,
-            ErrorKind::Transient => {
-                let key = &self.resource.key;
-                let key = (self.controller, key.namespace.clone().unwrap_or_default(), key.name.clone());
-                self.ctx.backoff.failures(&key) < LASTING
-            }
+            ErrorKind::Transient => self.ctx.backoff.failures(&self.resource.key) < LASTING,
             _ => false,
         }
     }
@@ -112,8 +105,9 @@ impl Report<'_> {
         let failure = Failure {
             reason: Reason::InvalidSpec,
             message: format!(
-                "this operator cannot read the object: {error}. Correct the field that has this value, or run an operator version that knows it; until then what runs stays as it is"
+                "this operator cannot read the object: {error}. Correct that field, or run an operator version that knows it; until then what runs stays as it is"
             ),
+            in_tenant: false,
         };
         // This spec was looked at, and nothing comes of it.
         self.write(&failure, Some(self.generation())).await?;
@@ -128,21 +122,7 @@ impl Report<'_> {
     /// Sets the metrics of a status; returns its conditions.
     pub(super) fn measure(&self, status: &impl Serialize) -> Vec<Condition> {
         let status = serde_json::to_value(status).unwrap_or_default();
-        let conditions: Vec<Condition> = part(&status, "/conditions").unwrap_or_default();
-        let expiry: Option<Time> = part(&status, "/certificates/nextExpiry");
-        let (kind, namespace) =
-            (self.resource.key.kind.name(), self.resource.key.namespace.as_deref().unwrap_or_default());
-        self.ctx.metrics.tenants.say(kind, namespace, &self.resource.key.name, &conditions, expiry.as_ref());
-        if let Some(taken) = part(&status, "/lastVerifiedTime") {
-            self.ctx.metrics.tenants.backed_up(kind, namespace, &self.resource.key.name, &taken);
-        }
-        if let Some(begun) = part(&status, "/recovery/begun") {
-            self.ctx.metrics.tenants.recovers(kind, namespace, &self.resource.key.name, &begun);
-        }
-        if let Some(at) = part(&status, "/restoredAt") {
-            self.ctx.metrics.tenants.restored(kind, namespace, &self.resource.key.name, &at);
-        }
-        conditions
+        self.ctx.metrics.tenants.say(&self.resource.key, &status)
     }
 
     fn generation(&self) -> i64 {
@@ -178,8 +158,4 @@ struct Conditions {
     #[serde(skip_serializing_if = "Option::is_none")]
     observed_generation: Option<i64>,
     conditions: Vec<Condition>,
-}
-
-fn part<T: DeserializeOwned>(value: &Value, path: &str) -> Option<T> {
-    value.pointer(path).cloned().and_then(|part| serde_json::from_value(part).ok())
 }

@@ -8,9 +8,9 @@ use berth_api::{Cluster, EtcdCluster, labels};
 use berth_fence::{Fence, FencedClient};
 use berth_kubeio::{ErrorKind, Io, IoError};
 use berth_plan::Settings;
+use berth_render::{Kind, ObjectKey};
 use futures::stream;
 use http::{Request, Response};
-use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::api::PartialObjectMeta;
 use kube::client::Body;
@@ -85,13 +85,12 @@ async fn reconcile_once(
             _ => status(404, "not found"),
         }
     });
-    let about = ObjectReference::default();
     let result = if object["kind"] == "Cluster" {
         let meta: PartialObjectMeta<Cluster> = serde_json::from_value(object.clone()).unwrap();
-        reconcile::<Cluster>(&ctx, &meta, &about, &IdleObjects::default()).await
+        reconcile::<Cluster>(&ctx, &meta, &IdleObjects::default()).await
     } else {
         let meta: PartialObjectMeta<EtcdCluster> = serde_json::from_value(object.clone()).unwrap();
-        reconcile::<EtcdCluster>(&ctx, &meta, &about, &IdleObjects::default()).await
+        reconcile::<EtcdCluster>(&ctx, &meta, &IdleObjects::default()).await
     };
     let told = told.lock().unwrap().clone();
     (result.unwrap_err(), told)
@@ -140,8 +139,7 @@ async fn one_that_takes_too_long_is_cut_off_and_reported_once_it_lasts() {
     ctx.io = Io::new(client, Arc::default(), Duration::MAX);
     let meta: PartialObjectMeta<Cluster> = serde_json::from_value(object("Cluster", false)).unwrap();
     let began = Instant::now();
-    let error =
-        reconcile::<Cluster>(&ctx, &meta, &ObjectReference::default(), &IdleObjects::default()).await.unwrap_err();
+    let error = reconcile::<Cluster>(&ctx, &meta, &IdleObjects::default()).await.unwrap_err();
     assert_eq!((error.kind, began.elapsed().as_secs()), (ErrorKind::Transient, 45));
     assert_eq!(error.to_string(), "reconcile: not done within 45s; Berth cancelled it and retries");
 }
@@ -154,17 +152,18 @@ async fn hangs(_: Request<Body>) -> Result<Response<Body>, Infallible> {
 async fn what_is_gone_without_a_reconcile_is_forgotten() {
     let ctx = context(|line, _| unreachable!("{line}"));
     for name in ["acme", "other"] {
-        let about = ObjectReference { name: Some(name.into()), namespace: Some("team".into()), ..Default::default() };
-        let fails = async { Err(IoError { kind: ErrorKind::Other, what: String::new(), message: String::new() }) };
-        report::run(&ctx, "cluster", &about, fails).await;
-        let expiry = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
-        ctx.metrics.tenants.say("Cluster", "team", name, &[], Some(&expiry));
+        let key = ObjectKey::namespaced(Kind::Cluster, "team", name);
+        let fails = async {
+            Err(IoError { kind: ErrorKind::Other, what: String::new(), message: String::new(), in_tenant: false })
+        };
+        report::run(&ctx, "cluster", &key, fails).await;
+        ctx.metrics.tenants.say(&key, &json!({"certificates": {"nextExpiry": "2026-01-01T00:00:00Z"}}));
     }
     let not_found = ObjectRef::<Cluster>::new("acme").within("team").erase();
     let item = Err(controller::Error::<Infallible, _>::ObjectNotFound(Box::new(not_found)));
     watches::drain::<Cluster, (), _>(&ctx, &IdleObjects::default(), stream::iter([item])).await;
     let remembered = |name: &str| {
-        let failures = ctx.backoff.failures(&("cluster", "team".to_owned(), name.to_owned()));
+        let failures = ctx.backoff.failures(&ObjectKey::namespaced(Kind::Cluster, "team", name));
         (failures, ctx.metrics.text().contains(&format!("name=\"{name}\"")))
     };
     assert_eq!((remembered("acme"), remembered("other")), ((0, false), (1, true)));
@@ -173,10 +172,10 @@ async fn what_is_gone_without_a_reconcile_is_forgotten() {
 #[tokio::test]
 async fn a_reconcile_that_panics_is_retried_and_later_each_time() {
     let ctx = context(|line, _| unreachable!("{line}"));
-    let about = ObjectReference { name: Some("acme".into()), ..ObjectReference::default() };
+    let key = ObjectKey::namespaced(Kind::Cluster, "team", "acme");
     for failures in 1..=2 {
-        report::run(&ctx, "cluster", &about, async { panic!("a bug") }).await;
-        assert_eq!(ctx.backoff.failures(&("cluster", String::new(), "acme".to_owned())), failures);
+        report::run(&ctx, "cluster", &key, async { panic!("a bug") }).await;
+        assert_eq!(ctx.backoff.failures(&key), failures);
     }
     assert!(ctx.metrics.text().contains("berth_reconcile_total{controller=\"cluster\",result=\"error\"} 2"));
 }

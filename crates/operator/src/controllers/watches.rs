@@ -89,24 +89,14 @@ fn by_people<K: Resource>(object: &K) -> Option<u64> {
 
 /// A controller to which watches of children are added.
 pub(super) struct Watches<C: Controller> {
-    controller: kube::runtime::Controller<PartialObjectMeta<C>>,
-    client: Client,
-    idle_objects: Arc<IdleObjects<C>>,
-    objects: Store<PartialObjectMeta<C>>,
-    tenants: Arc<Tenants>,
+    pub(super) controller: kube::runtime::Controller<PartialObjectMeta<C>>,
+    pub(super) client: Client,
+    pub(super) idle_objects: Arc<IdleObjects<C>>,
+    pub(super) objects: Store<PartialObjectMeta<C>>,
+    pub(super) tenants: Arc<Tenants>,
 }
 
 impl<C: Controller> Watches<C> {
-    pub(super) fn new(
-        controller: kube::runtime::Controller<PartialObjectMeta<C>>,
-        client: Client,
-        idle_objects: Arc<IdleObjects<C>>,
-        objects: Store<PartialObjectMeta<C>>,
-        tenants: Arc<Tenants>,
-    ) -> Self {
-        Self { controller, client, idle_objects, objects, tenants }
-    }
-
     /// All changes of namespaces, by metadata alone: of those that are children; and, once one is being deleted, for all objects in it.
     /// Children whose object does not exist are counted.
     pub(super) fn namespaces(mut self) -> Self {
@@ -147,10 +137,6 @@ impl<C: Controller> Watches<C> {
     pub(super) fn status<K: StatusWatched>(self) -> Self {
         let all = watcher(Api::all(self.client.clone()), in_pages().labels(C::CHILDREN));
         self.with(status_changes::<K>(all.backoff(Backoff::for_watches())))
-    }
-
-    pub(super) fn done(self) -> kube::runtime::Controller<PartialObjectMeta<C>> {
-        self.controller
     }
 
     fn with<K>(mut self, children: impl Stream<Item = watcher::Result<K>> + Send + 'static) -> Self
@@ -235,10 +221,11 @@ pub(super) async fn drain<C: Controller, T, E: 'static>(
     while let Some(item) = stream.next().await {
         match item {
             Err(controller::Error::ObjectNotFound(of)) => {
-                let namespace = of.namespace.unwrap_or_default();
-                idle_objects.invalidate(&ObjectRef::new(&of.name).within(&namespace));
-                report::gone(ctx, &ObjectKey::namespaced(C::KIND, &namespace, &of.name));
-                ctx.backoff.forget(&(C::NAME, namespace, of.name));
+                let key = ObjectKey::namespaced(C::KIND, of.namespace.unwrap_or_default(), of.name);
+                idle_objects
+                    .invalidate(&ObjectRef::new(&key.name).within(key.namespace.as_deref().unwrap_or_default()));
+                report::gone(ctx, &key);
+                ctx.backoff.forget(&key);
             }
             Err(controller::Error::QueueError(error)) => {
                 let error = IoError::from_watch(&error);

@@ -1,42 +1,24 @@
 //! How the fleet changes its version.
 
 use berth_api::cluster::{ClusterStatus, TurnState, TurnStatus};
+use berth_plan::fleet::TenantId;
 use jiff::Timestamp;
-use prometheus_client::encoding::EncodeLabelSet;
+use parking_lot::Mutex;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
-/// Of one tenant's change of the version.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Change {
-    namespace: String,
-    name: String,
-    version: String,
-    state: String,
-}
-
-/// A version.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Version {
-    version: String,
-}
-
-/// How a release came out.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Outcome {
-    outcome: String,
-}
+/// Names of labels with their values.
+type Labels<const N: usize> = [(&'static str, String); N];
 
 /// What is known of changes of releases.
 #[derive(Debug)]
 pub struct Rollouts {
-    changes: Mutex<BTreeMap<(String, String), TurnStatus>>,
+    changes: Mutex<BTreeMap<TenantId, TurnStatus>>,
     stopped: Mutex<BTreeMap<String, usize>>,
-    durations: Family<Outcome, Histogram, fn() -> Histogram>,
+    durations: Family<Labels<1>, Histogram, fn() -> Histogram>,
 }
 
 /// From 8 seconds to 9 hours.
@@ -52,48 +34,48 @@ impl Default for Rollouts {
 
 impl Rollouts {
     /// Takes in a status, and the one before.
-    pub fn say(&self, namespace: &str, name: &str, (old, new): (&ClusterStatus, &ClusterStatus), now: Timestamp) {
-        let key = (namespace.to_owned(), name.to_owned());
-        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn say(&self, id: &TenantId, (old, new): (&ClusterStatus, &ClusterStatus), now: Timestamp) {
+        let mut changes = self.changes.lock();
         match &new.turn {
             // What is through is no news.
-            Some(turn) if turn.state != TurnState::Succeeded => drop(changes.insert(key, turn.clone())),
-            _ => drop(changes.remove(&key)),
+            Some(turn) if turn.state != TurnState::Succeeded => drop(changes.insert(id.clone(), turn.clone())),
+            _ => drop(changes.remove(id)),
         }
         for revision in &new.history {
             let ran = |old: &&berth_api::cluster::RevisionSummary| old.revision == revision.revision;
             let was = old.history.iter().find(ran).is_some_and(|old| old.outcome.is_none());
             if let (true, Some(outcome), Some(started)) = (was, revision.outcome, &revision.started) {
-                let outcome = Outcome { outcome: outcome.to_string() };
                 let seconds = now.duration_since(started.0).as_secs_f64().max(0.0);
-                self.durations.get_or_create(&outcome).observe(seconds);
+                self.durations.get_or_create(&[("outcome", outcome.to_string())]).observe(seconds);
             }
         }
     }
 
     /// Forgets a tenant that is gone.
-    pub fn forget(&self, namespace: &str, name: &str) {
-        let key = (namespace.to_owned(), name.to_owned());
-        self.changes.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+    pub fn forget(&self, id: &TenantId) {
+        self.changes.lock().remove(id);
     }
 
     /// Takes in the versions towards which nobody starts, and how many came back from each.
     pub fn stopped(&self, all: BTreeMap<String, usize>) {
-        *self.stopped.lock().unwrap_or_else(PoisonError::into_inner) = all;
+        *self.stopped.lock() = all;
     }
 
     /// Adds what is known now to a registry.
     pub(super) fn register(&self, registry: &mut Registry) {
-        let (changes, stopped): (Family<Change, Gauge>, Family<Version, Gauge>) =
-            (Family::default(), Family::default());
-        for ((namespace, name), turn) in self.changes.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            let (namespace, name) = (namespace.clone(), name.clone());
-            let change = Change { namespace, name, version: turn.to.clone(), state: turn.state.to_string() };
+        let (changes, stopped) = (Family::<Labels<4>, Gauge>::default(), Family::<Labels<1>, Gauge>::default());
+        for (TenantId { namespace, name }, turn) in self.changes.lock().iter() {
+            let change = [
+                ("namespace", namespace.clone()),
+                ("name", name.clone()),
+                ("version", turn.to.clone()),
+                ("state", turn.state.to_string()),
+            ];
             changes.get_or_create(&change).set(i64::from(turn.came_back) + 1);
         }
-        for (version, tenants) in self.stopped.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for (version, tenants) in self.stopped.lock().iter() {
             let tenants = i64::try_from(*tenants).unwrap_or(i64::MAX);
-            stopped.get_or_create(&Version { version: version.clone() }).set(tenants);
+            stopped.get_or_create(&[("version", version.clone())]).set(tenants);
         }
         let what =
             "A change of the version that is not through; 2: it came back, by a change of nothing else; otherwise 1";

@@ -1,12 +1,15 @@
 //! How each tenant is, as its status says it: what alerts are made from.
 
+use berth_render::ObjectKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 /// A condition of one object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -20,7 +23,7 @@ struct ConditionLabels {
 }
 
 /// One object.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ObjectLabels {
     /// `Cluster` or `EtcdCluster`.
     kind: &'static str,
@@ -28,18 +31,40 @@ struct ObjectLabels {
     name: String,
 }
 
+impl From<&ObjectKey> for ObjectLabels {
+    fn from(key: &ObjectKey) -> Self {
+        let namespace = key.namespace.clone().unwrap_or_default();
+        Self { kind: key.kind.name(), namespace, name: key.name.clone() }
+    }
+}
+
+/// The times in a status that people want to be woken for: where they are, and the metric with its description.
+const TIMES: [(&str, &str, &str); 4] = [
+    (
+        "/lastVerifiedTime",
+        "backup_taken_timestamp_seconds",
+        "When the newest proven backup of a schedule was taken, in seconds since 1970",
+    ),
+    (
+        "/recovery/begun",
+        "recovery_timestamp_seconds",
+        "When Berth last began to restore an etcd by itself, in seconds since 1970",
+    ),
+    ("/restoredAt", "restored_timestamp_seconds", "When an EtcdRestore was done, in seconds since 1970"),
+    (
+        "/certificates/nextExpiry",
+        "certificate_expiry_timestamp_seconds",
+        "When the first certificate of an object ends, in seconds since 1970",
+    ),
+];
+
 /// What a status says that people want to be woken for.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct TenantMetrics {
-    /// Type, reason, and 1, 0 or -1.
+    /// Type, reason, and the number of the status.
     conditions: Vec<(String, String, i64)>,
-    expiry: Option<i64>,
-    /// When the newest proven backup was taken.
-    backup: Option<i64>,
-    /// When the last recovery of an etcd began.
-    recovery: Option<i64>,
-    /// When a restore was done.
-    restored: Option<i64>,
+    /// In the order of [`TIMES`].
+    times: [Option<Time>; TIMES.len()],
 }
 
 /// A control-plane namespace whose `Cluster` does not exist, and which that was.
@@ -59,7 +84,7 @@ type Orphans = Box<dyn Fn() -> Vec<Orphan> + Send + Sync>;
 /// The last status of every object that this process has looked at.
 #[derive(Default)]
 pub struct Tenants {
-    all: Mutex<BTreeMap<ObjectLabels, TenantMetrics>>,
+    all: Mutex<BTreeMap<ObjectKey, TenantMetrics>>,
     orphans: Mutex<Option<Orphans>>,
 }
 
@@ -70,105 +95,66 @@ impl std::fmt::Debug for Tenants {
 }
 
 impl Tenants {
-    /// Takes in a status. `expiry`: when the first certificate ends.
-    pub fn say(
-        &self,
-        kind: &'static str,
-        namespace: &str,
-        name: &str,
-        conditions: &[Condition],
-        expiry: Option<&Time>,
-    ) {
-        let number = |c: &Condition| match c.status.as_str() {
-            "True" => 1,
-            "False" => 0,
-            _ => -1,
-        };
-        let conditions = conditions.iter().map(|c| (c.type_.clone(), c.reason.clone(), number(c))).collect();
-        let said = TenantMetrics { conditions, expiry: expiry.map(|t| t.0.as_second()), ..TenantMetrics::default() };
-        self.all.lock().unwrap_or_else(PoisonError::into_inner).insert(labels(kind, namespace, name), said);
-    }
-
-    /// Takes in when the newest proven backup of a schedule was taken. Its status was taken in before.
-    pub fn backed_up(&self, kind: &'static str, namespace: &str, name: &str, taken: &Time) {
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(said) = all.get_mut(&labels(kind, namespace, name)) {
-            said.backup = Some(taken.0.as_second());
-        }
-    }
-
-    /// Takes in when Berth began to restore an etcd by itself. Its status was taken in before.
-    pub fn recovers(&self, kind: &'static str, namespace: &str, name: &str, begun: &Time) {
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(said) = all.get_mut(&labels(kind, namespace, name)) {
-            said.recovery = Some(begun.0.as_second());
-        }
-    }
-
-    /// Takes in when a restore was done. Its status was taken in before.
-    pub fn restored(&self, kind: &'static str, namespace: &str, name: &str, at: &Time) {
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(said) = all.get_mut(&labels(kind, namespace, name)) {
-            said.restored = Some(at.0.as_second());
-        }
+    /// Takes in a status, and returns its conditions.
+    pub fn say(&self, key: &ObjectKey, status: &Value) -> Vec<Condition> {
+        let all: Vec<Condition> = part(status, "/conditions").unwrap_or_default();
+        let conditions = all.iter().map(|c| (c.type_.clone(), c.reason.clone(), number(&c.status))).collect();
+        let times = TIMES.map(|(path, ..)| part(status, path));
+        self.all.lock().insert(key.clone(), TenantMetrics { conditions, times });
+        all
     }
 
     /// Forgets an object that is gone.
-    pub fn forget(&self, kind: &'static str, namespace: &str, name: &str) {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner).remove(&labels(kind, namespace, name));
+    pub fn forget(&self, key: &ObjectKey) {
+        self.all.lock().remove(key);
     }
 
     /// Says whom to ask for control planes without a `Cluster`.
     pub fn orphans_from(&self, source: impl Fn() -> Vec<Orphan> + Send + Sync + 'static) {
-        *self.orphans.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(source));
+        *self.orphans.lock() = Some(Box::new(source));
     }
 
     /// Adds what is known now to a registry.
     pub(super) fn register(&self, registry: &mut Registry) {
         let conditions: Family<ConditionLabels, Gauge> = Family::default();
-        let expiries: Family<ObjectLabels, Gauge> = Family::default();
-        let backups: Family<ObjectLabels, Gauge> = Family::default();
-        let recoveries: Family<ObjectLabels, Gauge> = Family::default();
-        let restores: Family<ObjectLabels, Gauge> = Family::default();
-        for (object, said) in self.all.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        let times: [Family<ObjectLabels, Gauge>; TIMES.len()] = Default::default();
+        for (key, said) in self.all.lock().iter() {
+            let object = ObjectLabels::from(key);
             for (condition, reason, value) in &said.conditions {
                 let ObjectLabels { kind, namespace, name } = object.clone();
                 let (condition, reason) = (condition.clone(), reason.clone());
                 let labels = ConditionLabels { kind, namespace, name, condition, reason };
                 conditions.get_or_create(&labels).set(*value);
             }
-            let times = [(&backups, said.backup), (&recoveries, said.recovery), (&restores, said.restored)];
-            for (family, at) in times {
-                if let Some(at) = at {
-                    family.get_or_create(object).set(at);
+            for (family, time) in times.iter().zip(&said.times) {
+                if let Some(time) = time {
+                    family.get_or_create(&object).set(time.0.as_second());
                 }
-            }
-            if let Some(expiry) = said.expiry {
-                expiries.get_or_create(object).set(expiry);
             }
         }
         let without: Family<Orphan, Gauge> = Family::default();
-        let orphans = self.orphans.lock().unwrap_or_else(PoisonError::into_inner);
-        for orphan in orphans.as_ref().map(|known| known()).unwrap_or_default() {
+        for orphan in self.orphans.lock().as_ref().map(|known| known()).unwrap_or_default() {
             without.get_or_create(&orphan).set(1);
         }
         let what = "1 for each control-plane namespace whose Cluster does not exist";
         registry.register("control_plane_without_cluster", what, without);
-        let what = "When the newest proven backup of a schedule was taken, in seconds since 1970";
-        registry.register("backup_taken_timestamp_seconds", what, backups);
-        let what = "When Berth last began to restore an etcd by itself, in seconds since 1970";
-        registry.register("recovery_timestamp_seconds", what, recoveries);
-        let what = "When an EtcdRestore was done, in seconds since 1970";
-        registry.register("restored_timestamp_seconds", what, restores);
         registry.register("condition", "A condition of an object: 1 true, 0 false, -1 unknown", conditions);
-        registry.register(
-            "certificate_expiry_timestamp_seconds",
-            "When the first certificate of an object ends, in seconds since 1970",
-            expiries,
-        );
+        for ((_, name, what), family) in TIMES.into_iter().zip(times) {
+            registry.register(name, what, family);
+        }
     }
 }
 
-fn labels(kind: &'static str, namespace: &str, name: &str) -> ObjectLabels {
-    ObjectLabels { kind, namespace: namespace.to_owned(), name: name.to_owned() }
+/// What a metric says of a condition with this status.
+fn number(status: &str) -> i64 {
+    match status {
+        "True" => 1,
+        "False" => 0,
+        _ => -1,
+    }
+}
+
+/// A part of a status, if it is there and can be read.
+pub(crate) fn part<T: DeserializeOwned>(value: &Value, path: &str) -> Option<T> {
+    value.pointer(path).cloned().and_then(|part| serde_json::from_value(part).ok())
 }

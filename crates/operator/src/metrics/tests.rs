@@ -2,6 +2,8 @@
 
 use super::*;
 use berth_api::cluster::ClusterStatus;
+use berth_plan::fleet::TenantId;
+use berth_render::{Kind, ObjectKey};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,17 +15,17 @@ fn an_object_is_there_as_its_status_says_until_it_is_gone() {
             "type": "Ready", "status": status, "reason": "Waiting", "message": "",
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         });
-        [serde_json::from_value(value).unwrap()]
+        json!({"conditions": [value], "certificates": {"nextExpiry": "2026-01-01T00:00:00Z"}})
     };
-    let expiry = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
-    metrics.tenants.say("Cluster", "team-a", "acme", &condition("True"), Some(&expiry));
-    metrics.tenants.say("Cluster", "team-a", "acme", &condition("False"), Some(&expiry));
+    let acme = ObjectKey::namespaced(Kind::Cluster, "team-a", "acme");
+    metrics.tenants.say(&acme, &condition("True"));
+    metrics.tenants.say(&acme, &condition("False"));
     let labels = r#"kind="Cluster",namespace="team-a",name="acme""#;
     let text = metrics.text();
     let line = format!("berth_condition{{{labels},condition=\"Ready\",reason=\"Waiting\"}} 0\n");
     assert!(text.contains(&line), "{text}");
     assert!(text.contains(&format!("berth_certificate_expiry_timestamp_seconds{{{labels}}} 1767225600\n")), "{text}");
-    metrics.tenants.forget("Cluster", "team-a", "acme");
+    metrics.tenants.forget(&acme);
     assert!(!metrics.text().contains("acme"));
 }
 
@@ -38,7 +40,8 @@ fn a_change_is_there_until_it_is_through_and_its_duration_counts_once() {
         serde_json::from_value::<ClusterStatus>(json!({"history": history, "turn": turn})).unwrap()
     };
     let now = "2026-01-01T00:01:00Z".parse().unwrap();
-    let say = |old: &ClusterStatus, new: &ClusterStatus| metrics.rollouts.say("team-a", "acme", (old, new), now);
+    let acme = tenant("acme");
+    let say = |old: &ClusterStatus, new: &ClusterStatus| metrics.rollouts.say(&acme, (old, new), now);
     let (running, failed) = (of(None, "Running", false), of(Some("RolledBack"), "Failed", true));
     say(&running, &running);
     let line = |state: &str, n| {
@@ -52,6 +55,10 @@ fn a_change_is_there_until_it_is_through_and_its_duration_counts_once() {
     assert!(text.contains("berth_rollout_duration_seconds_sum{outcome=\"RolledBack\"} 60.0\n"), "{text}");
     say(&failed, &of(Some("Succeeded"), "Succeeded", false));
     assert!(!metrics.text().contains("acme"));
+}
+
+fn tenant(name: &str) -> TenantId {
+    TenantId { namespace: "team-a".into(), name: name.into() }
 }
 
 /// Names of labels with their values.
@@ -68,8 +75,10 @@ fn everything() -> Metrics {
     let since = "2026-01-01T00:00:00Z";
     let condition =
         json!({"type": "Ready", "status": "True", "reason": "Waiting", "message": "", "lastTransitionTime": since});
-    let (condition, expiry) =
-        (serde_json::from_value(condition).unwrap(), serde_json::from_value(json!(since)).unwrap());
+    let status = json!({
+        "conditions": [condition], "certificates": {"nextExpiry": since}, "lastVerifiedTime": since,
+        "recovery": {"begun": since}, "restoredAt": since,
+    });
     let orphan = || Orphan { namespace: "a".into(), cluster_namespace: "b".into(), cluster: "c".into() };
     metrics.tenants.orphans_from(move || vec![orphan()]);
     let of = |outcome: Option<&str>, state: &str| {
@@ -81,18 +90,14 @@ fn everything() -> Metrics {
     let now = "2026-01-01T00:01:00Z".parse().unwrap();
     for outcome in ["Succeeded", "RolledBack", "Held", "Superseded"] {
         let change = (&of(None, "Running"), &of(Some(outcome), "Succeeded"));
-        metrics.rollouts.say("team-a", "gone", change, now);
+        metrics.rollouts.say(&tenant("gone"), change, now);
     }
     for state in ["Waiting", "Window", "Blocked", "Running", "Emulating", "Failed"] {
-        metrics.rollouts.say("team-a", state, (&of(None, state), &of(None, state)), now);
+        metrics.rollouts.say(&tenant(state), (&of(None, state), &of(None, state)), now);
     }
     metrics.rollouts.stopped([("1.36.3".to_owned(), 3)].into());
     for controller in controllers::ALL {
-        let kind = controller.kind.name();
-        metrics.tenants.say(kind, "team-a", "acme", std::slice::from_ref(&condition), Some(&expiry));
-        metrics.tenants.backed_up(kind, "team-a", "acme", &expiry);
-        metrics.tenants.recovers(kind, "team-a", "acme", &expiry);
-        metrics.tenants.restored(kind, "team-a", "acme", &expiry);
+        metrics.tenants.say(&ObjectKey::namespaced(controller.kind, "team-a", "acme"), &status);
     }
     metrics
 }

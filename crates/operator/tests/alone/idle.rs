@@ -283,7 +283,7 @@ async fn drift_of_every_child_is_repaired() {
         Arc::new(Calls::default()),
         Duration::from_mins(1),
     );
-    let maps = io.list(Kind::ConfigMap, &team.cp_namespace, None).await.expect("list");
+    let maps = io.list(Kind::ConfigMap, &*team.cp_namespace, None).await.expect("list");
     let names: Vec<&str> = maps.iter().filter_map(|m| m["metadata"]["name"].as_str()).collect();
     // What components read has a digest in its name.
     let called = |d: &Drift| {

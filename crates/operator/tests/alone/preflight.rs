@@ -5,7 +5,7 @@ use anyhow::ensure;
 use berth_api::conditions::ConditionType;
 use berth_kubeio::{Calls, Io, TenantTarget, look};
 use berth_operator::looks::Looks;
-use berth_pki::{CertSpec, Lifetime, Usage};
+use berth_pki::{CA_LIFETIME, CertSpec, Usage};
 use berth_plan::asked::Facts;
 use berth_plan_cluster::LookRequest;
 use berth_testkit::apiserver::Options;
@@ -66,7 +66,7 @@ async fn what_stands_in_the_way_is_found_and_it_goes_on_once_it_is_gone() {
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
     team.reconciled(&plan).await;
     let message = team.says(ConditionType::UpgradeReady, "AsExpected").await;
-    assert!(message.contains("in the way of 1.36"), "{message}");
+    assert!(message.contains("checks for 1.36 pass"), "{message}");
 
     call(server, "POST", SERVICES, Some(&service())).await;
     call(server, "POST", WEBHOOKS, Some(&webhook())).await;
@@ -107,14 +107,7 @@ fn asked(server: &ApiServer, name: &str) -> LookRequest {
 /// The server as one of a tenant's: it takes the admin's certificate, and TLS checks the server's name.
 async fn look_at(server: &ApiServer) -> Facts {
     let fenced = berth_fence::FencedClient::new(server.client(), berth_fence::Fence::open());
-    let ca = CertSpec {
-        common_name: "ca".into(),
-        organizations: vec![],
-        dns_names: vec![],
-        ip_addresses: vec![],
-        usage: Usage::Ca,
-        lifetime: Lifetime::CA_10Y,
-    };
+    let ca = CertSpec::new("ca", Usage::Ca, CA_LIFETIME);
     let now = Timestamp::now();
     let ca = berth_pki::issue_ca(&ca, now).unwrap();
     let (cert, key) = (ca.cert_pem.as_bytes(), ca.key_pem.expose_bytes());

@@ -19,7 +19,7 @@ use berth_fence::{Fence, FencedClient};
 use berth_operator::{Context, metrics::Metrics, run, run::wait_for_crds};
 use berth_plan::Settings;
 use berth_plan::meta_cluster::addresses::MetaRanges;
-use berth_plan::settings::{BackupStore, Backups, VpcSettings};
+use berth_plan::settings::{BackupStore, Backups, VpcSettings, Writers};
 use berth_testkit::{ApiServer, FaultPlan, World, fixtures::until, world::Fate};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use std::sync::{Arc, LazyLock};
@@ -158,7 +158,8 @@ async fn one_more() -> &'static ApiServer {
 pub(crate) fn settings() -> Settings {
     let vpc = VpcSettings { pods_are_held: true, ..VpcSettings::default() };
     let account = ("berth-system".into(), "berth-operator".into());
-    Settings { service_account: Some(account), vpc, ..Settings::default() }
+    let writers = Writers { node_ports: vec!["31900-31909".to_owned()], ..Writers::default() };
+    Settings { service_account: Some(account), vpc, writers, ..Settings::default() }
 }
 
 /// An operator's context whose calls to the meta cluster and into tenants all go through the plan.
@@ -209,7 +210,10 @@ impl Running {
 
     /// Likewise, configured otherwise.
     pub(crate) fn start_with(server: &'static ApiServer, settings: Settings, plan: &FaultPlan) -> Self {
-        Self::start_changed(server, me(server), plan, |context| context.settings = settings.into())
+        Self::start_changed(server, me(server), plan, |context| {
+            context.update_meta(|m| m.may_change = settings.may_change.clone().into());
+            context.settings = settings.into();
+        })
     }
 
     /// Likewise, with something changed in its context.

@@ -1,11 +1,12 @@
 //! The operator as a process: its lease and the right to it, its end, its clock, and what it does while the meta cluster's API server
-//! is away.
+//! is away. And an audit webhook of an API server.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on says why")]
 
 #[path = "../common/mod.rs"]
 mod common;
 
+mod audit;
 mod clock;
 mod lease;
 mod outage;

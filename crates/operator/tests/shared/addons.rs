@@ -12,7 +12,7 @@ use serde_json::json;
 
 async fn status(team: &Team) -> Vec<(String, Option<String>)> {
     let addons = team.cluster().await.status.unwrap_or_default().addons;
-    addons.into_iter().map(|AddonStatus { name, version }| (name, version)).collect()
+    addons.into_iter().map(|AddonStatus { name, version, .. }| (name, version)).collect()
 }
 
 /// Waits until the status lists these add-ons, all of them written.

@@ -3,6 +3,7 @@
 use berth_api::conditions::Reason;
 use berth_operator::http::{Health, serve};
 use berth_operator::metrics::{Controller, Metrics, Orphan, ReconcileLabels};
+use berth_render::{Kind, ObjectKey};
 use berth_testkit::fixtures::{from_yaml, until};
 use berth_testkit::prometheus::{Prometheus, binary};
 use jiff::{SignedDuration, Timestamp};
@@ -25,6 +26,10 @@ fn condition(type_: &str, status: &str, reason: &str) -> Condition {
     serde_json::from_value(value).unwrap()
 }
 
+fn key(kind: Kind, name: &str) -> ObjectKey {
+    ObjectKey::namespaced(kind, "team-a", name)
+}
+
 /// A status with the three conditions that alerts look at.
 fn say(metrics: &Metrics, ready: (&str, &str), available: &str, degraded: (&str, &str), days: i64) {
     let conditions = [
@@ -33,13 +38,14 @@ fn say(metrics: &Metrics, ready: (&str, &str), available: &str, degraded: (&str,
         condition("Degraded", degraded.0, degraded.1),
     ];
     let end = Time(Timestamp::now() + SignedDuration::from_hours(24 * days));
-    metrics.tenants.say("Cluster", "team-a", "acme", &conditions, Some(&end));
+    let status = json!({"conditions": conditions, "certificates": {"nextExpiry": end}});
+    metrics.tenants.say(&key(Kind::Cluster, "acme"), &status);
 }
 
 /// Another tenant's status, which is not ready.
 fn not_ready(metrics: &Metrics, name: &str, progressing: &str) {
     let conditions = [condition("Ready", "False", "Waiting"), condition("Progressing", "False", progressing)];
-    metrics.tenants.say("Cluster", "team-a", name, &conditions, None);
+    metrics.tenants.say(&key(Kind::Cluster, name), &json!({"conditions": conditions}));
 }
 
 fn well(metrics: &Metrics) {
@@ -58,32 +64,35 @@ fn well(metrics: &Metrics) {
 
 /// A schedule whose newest proven backup is so many hours old.
 fn backed_up(metrics: &Metrics, hours: i64) {
-    let (kind, taken) = ("EtcdBackupSchedule", Time(Timestamp::now() - SignedDuration::from_hours(hours)));
-    metrics.tenants.say(kind, "team-a", "nightly", &[condition("Degraded", "False", "AsExpected")], None);
-    metrics.tenants.backed_up(kind, "team-a", "nightly", &taken);
+    let taken = Time(Timestamp::now() - SignedDuration::from_hours(hours));
+    let status = json!({"conditions": [condition("Degraded", "False", "AsExpected")], "lastVerifiedTime": taken});
+    metrics.tenants.say(&key(Kind::EtcdBackupSchedule, "nightly"), &status);
 }
 
 /// An etcd of which backups are scheduled.
 fn scheduled(metrics: &Metrics, status: &str, reason: &str) {
-    metrics.tenants.say("EtcdCluster", "team-a", "alone", &[condition("BackupReady", status, reason)], None);
+    let status = json!({"conditions": [condition("BackupReady", status, reason)]});
+    metrics.tenants.say(&key(Kind::EtcdCluster, "alone"), &status);
 }
 
 /// An etcd that began to be restored by itself so many hours ago.
 fn recovery(metrics: &Metrics, degraded: (&str, &str), hours: i64) {
-    let (kind, begun) = ("EtcdCluster", Time(Timestamp::now() - SignedDuration::from_hours(hours)));
-    metrics.tenants.say(kind, "team-a", "lost", &[condition("Degraded", degraded.0, degraded.1)], None);
-    metrics.tenants.recovers(kind, "team-a", "lost", &begun);
+    let begun = Time(Timestamp::now() - SignedDuration::from_hours(hours));
+    let degraded = condition("Degraded", degraded.0, degraded.1);
+    let status = json!({"conditions": [degraded], "recovery": {"begun": begun}});
+    metrics.tenants.say(&key(Kind::EtcdCluster, "lost"), &status);
 }
 
 /// A backup that was proven.
 fn backup(metrics: &Metrics, damaged: &str) {
     let all = [condition("Degraded", damaged, "BackupDamaged"), condition("Damaged", damaged, "BackupDamaged")];
-    metrics.tenants.say("EtcdBackup", "team-a", "nightly-1", &all, None);
+    metrics.tenants.say(&key(Kind::EtcdBackup, "nightly-1"), &json!({"conditions": all}));
 }
 
 fn restore(metrics: &Metrics, degraded: (&str, &str)) {
-    metrics.tenants.say("EtcdRestore", "team-a", "back", &[condition("Degraded", degraded.0, degraded.1)], None);
-    metrics.tenants.restored("EtcdRestore", "team-a", "back", &Time(Timestamp::now()));
+    let degraded = condition("Degraded", degraded.0, degraded.1);
+    let status = json!({"conditions": [degraded], "restoredAt": Time(Timestamp::now())});
+    metrics.tenants.say(&key(Kind::EtcdRestore, "back"), &status);
 }
 
 fn reconciles(metrics: &Metrics, result: &'static str, count: u64) {

@@ -7,8 +7,13 @@
 mod common;
 
 mod addons;
+mod admission;
 mod alerts;
+mod audit;
+mod coredns;
+mod issuers;
 mod join;
+mod kubelet;
 mod minor;
 mod refusals;
 mod revisions;

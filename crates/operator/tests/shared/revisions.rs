@@ -79,7 +79,7 @@ async fn a_release_that_does_not_come_up_is_taken_back_once_it_is_late() {
     assert!(crashes(&team).await, "not before the deadline");
     lasts(&team, 2, 61).await;
     let message = team.says(ConditionType::Ready, "RolledBack").await;
-    assert!(message.contains("revision 1 (1.36.3) runs again: no progress for 1m"), "{message}");
+    assert!(message.contains("rolled back to revision 1 (1.36.3): no progress for 1m"), "{message}");
     came_to(&team, 2, RevisionOutcome::RolledBack).await;
     let back = async || -> Result<()> {
         ensure!(!crashes(&team).await && api_servers(&team).await == before, "{:?}", api_servers(&team).await);

@@ -1,7 +1,7 @@
 //! Two clocks, one of which is wrong.
 
-use super::{DAY, now, spec};
-use crate::{Clocks, Decision, KeyPairPem, Lifetime, Usage, decide, inspect, issue, issue_ca};
+use super::{DAY, now, root, spec};
+use crate::{Clocks, Decision, KeyPairPem, Usage, decide, inspect, issue, issue_ca};
 use jiff::SignedDuration;
 
 fn ca() -> KeyPairPem {
@@ -11,7 +11,7 @@ fn ca() -> KeyPairPem {
 #[test]
 fn what_is_issued_is_valid_by_both_and_not_due_at_once() {
     let (ca, leaf) = (ca(), spec("leaf", Usage::Client));
-    let issuer = inspect(ca.cert_pem.as_bytes()).unwrap();
+    let issuer = root(&ca);
     for days in [-30, -1, 0, 1, 30] {
         let clocks = Clocks::new(now(), DAY * days);
         let pair = issue(&leaf, ca.cert_pem.as_bytes(), ca.key_pem.expose_bytes(), clocks).unwrap();
@@ -39,7 +39,7 @@ fn what_is_kept_in_memory_is_valid_by_both_however_far_they_are_apart() {
     let ca = ca();
     for days in [-100, 100] {
         let clocks = Clocks::new(now(), DAY * days);
-        let lifetime = Lifetime::leaf(clocks.covered(SignedDuration::from_hours(1)));
+        let lifetime = clocks.covered(SignedDuration::from_hours(1));
         let leaf = crate::CertSpec { lifetime, ..spec("operator", Usage::Client) };
         let pair = issue(&leaf, ca.cert_pem.as_bytes(), ca.key_pem.expose_bytes(), clocks).unwrap();
         let info = inspect(pair.cert_pem.as_bytes()).unwrap();
@@ -52,9 +52,9 @@ fn what_is_kept_in_memory_is_valid_by_both_however_far_they_are_apart() {
 #[test]
 fn a_clock_from_before_the_ca_renews_nothing_and_the_other_one_issues() {
     let (ca, leaf) = (ca(), spec("leaf", Usage::Client));
-    let issuer = inspect(ca.cert_pem.as_bytes()).unwrap();
+    let issuer = root(&ca);
     let issued = |clocks: Clocks| issue(&leaf, ca.cert_pem.as_bytes(), ca.key_pem.expose_bytes(), clocks);
-    let began = issuer.not_before;
+    let began = issuer.current.not_before;
     let info = inspect(issued((began + DAY).into()).unwrap().cert_pem.as_bytes()).unwrap();
     let before = began - DAY;
     assert!(matches!(decide(&leaf, Some(Ok(&info)), &issuer, before, "seed"), Decision::Keep { .. }));

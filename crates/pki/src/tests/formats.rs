@@ -162,7 +162,8 @@ fn foreign_certificates_are_read_for_what_they_are() {
     (wanted.dns_names, wanted.ip_addresses) = (vec!["a.example".into()], vec!["10.0.0.1".parse().unwrap()]);
     let plain = make("plain", &["basicConstraints=CA:FALSE", "extendedKeyUsage=serverAuth", names]);
     let extra = plain.other_names.clone();
-    let decision = crate::decide(&wanted, Some(Ok(&plain)), &plain, plain.not_before, "uid");
+    let own = crate::Root { current: plain.clone(), next: None, former: vec![], trust_pem: String::new() };
+    let decision = crate::decide(&wanted, Some(Ok(&plain)), &own, plain.not_before, "uid");
     let why = crate::RenewReason::SansChanged { missing: vec![], extra };
     assert_eq!(decision, crate::Decision::Renew { why });
 }

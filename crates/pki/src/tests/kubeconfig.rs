@@ -2,10 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{DAY, ca, info, leaf, now, spec};
+use super::{DAY, ca, info, leaf, now, root, spec};
 use crate::{
-    Decision, Kubeconfig, KubeconfigTarget, Lifetime, PkiError, RenewReason, Usage, decide_kubeconfig,
-    parse_kubeconfig_certificate,
+    Decision, Kubeconfig, PkiError, RenewReason, Root, Usage, decide_kubeconfig, parse_kubeconfig_certificate,
 };
 
 fn embedded(ca: &crate::KeyPairPem) -> Kubeconfig {
@@ -97,30 +96,30 @@ fn a_kubeconfig_is_made_anew_for_its_server_its_trust_and_its_certificate() {
     let spec = spec("kubernetes-admin", Usage::Client);
     let config = embedded(&ca);
     let found = parse_kubeconfig_certificate(config.to_yaml().as_bytes()).unwrap();
-    let (one, both) = ([info(&ca)], [info(&other), info(&ca)]);
-    let target = KubeconfigTarget { server: &config.server, trust: &one };
-    let decide = |target, at| decide_kubeconfig(&spec, target, Some(Ok(&found)), &info(&ca), at, "uid");
+    let one = root(&ca);
+    let server = &*config.server;
+    let decide = |server, at| decide_kubeconfig(&spec, server, Some(Ok(&found)), &one, at, "uid");
     let reason = |decision| match decision {
         Decision::Renew { why } => why,
         other => panic!("{other:?}"),
     };
 
-    assert!(matches!(decide(target, now()), Decision::Keep { .. }));
-    assert_eq!(decide_kubeconfig(&spec, target, None, &info(&ca), now(), "uid"), Decision::Issue);
-    let moved = KubeconfigTarget { server: "https://10.0.0.1:6443", ..target };
-    assert!(matches!(reason(decide(moved, now())), RenewReason::EndpointChanged { .. }));
+    assert!(matches!(decide(server, now()), Decision::Keep { .. }));
+    assert_eq!(decide_kubeconfig(&spec, server, None, &one, now(), "uid"), Decision::Issue);
+    assert!(matches!(reason(decide("https://10.0.0.1:6443", now())), RenewReason::EndpointChanged { .. }));
     let named =
         config.to_yaml().replace("certificate-authority-data", "tls-server-name: x\n    certificate-authority-data");
     let named = parse_kubeconfig_certificate(named.as_bytes()).unwrap();
-    let named = decide_kubeconfig(&spec, target, Some(Ok(&named)), &info(&ca), now(), "uid");
+    let named = decide_kubeconfig(&spec, server, Some(Ok(&named)), &one, now(), "uid");
     assert!(matches!(reason(named), RenewReason::EndpointChanged { .. }));
-    let rotating = KubeconfigTarget { trust: &both, ..target };
-    assert_eq!(reason(decide(rotating, now())), RenewReason::TrustChanged);
-    assert!(matches!(reason(decide(target, now() + DAY * 64)), RenewReason::Age { .. }));
+    let rotating = Root { next: Some(info(&other)), ..one.clone() };
+    let decision = decide_kubeconfig(&spec, server, Some(Ok(&found)), &rotating, now(), "uid");
+    assert_eq!(reason(decision), RenewReason::TrustChanged);
+    assert!(matches!(reason(decide(server, now() + DAY * 64)), RenewReason::Age { .. }));
     let error = parse_kubeconfig_certificate(b"nonsense").unwrap_err();
-    let garbled = decide_kubeconfig(&spec, target, Some(Err(&error)), &info(&ca), now(), "uid");
+    let garbled = decide_kubeconfig(&spec, server, Some(Err(&error)), &one, now(), "uid");
     assert!(matches!(reason(garbled), RenewReason::Garbled { .. }));
-    let short = crate::CertSpec { lifetime: Lifetime::leaf(DAY), ..spec.clone() };
-    let decision = decide_kubeconfig(&short, target, Some(Ok(&found)), &info(&ca), now() + DAY, "uid");
+    let short = crate::CertSpec { lifetime: DAY, ..spec.clone() };
+    let decision = decide_kubeconfig(&short, server, Some(Ok(&found)), &one, now() + DAY, "uid");
     assert!(matches!(reason(decision), RenewReason::LifetimeChanged { .. }));
 }

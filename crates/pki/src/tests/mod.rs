@@ -9,6 +9,7 @@ mod issuing;
 mod kubeconfig;
 mod properties;
 mod purity;
+mod root;
 mod timing;
 
 use std::net::IpAddr;
@@ -18,7 +19,10 @@ use std::process::Command;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::inspect::verify_der;
-use crate::{CertInfo, CertSpec, KeyPairPem, Lifetime, PkiError, Usage, inspect_pair, issue, issue_ca, pem};
+use crate::{
+    CA_LIFETIME, CertInfo, CertSpec, KeyPairPem, LEAF_LIFETIME, PkiError, Root, Usage, inspect_pair, issue, issue_ca,
+    pem,
+};
 
 pub(super) const MINUTE: SignedDuration = SignedDuration::from_mins(1);
 pub(super) const DAY: SignedDuration = SignedDuration::from_hours(24);
@@ -35,7 +39,7 @@ pub(super) fn spec(common_name: &str, usage: Usage) -> CertSpec {
         dns_names: if named { vec!["acme.k8s.example.com".into(), "kubernetes.default".into()] } else { vec![] },
         ip_addresses: if named { vec![ip("172.20.0.10"), ip("fd00::a")] } else { vec![] },
         usage,
-        lifetime: if usage == Usage::Ca { Lifetime::CA_10Y } else { Lifetime::LEAF_90D },
+        lifetime: if usage == Usage::Ca { CA_LIFETIME } else { LEAF_LIFETIME },
     }
 }
 
@@ -63,6 +67,11 @@ pub(super) fn verify_issued_by(leaf: &[u8], ca: &[u8]) -> Result<(), PkiError> {
 
 pub(super) fn info(pair: &KeyPairPem) -> CertInfo {
     inspect_pair(pair.cert_pem.as_bytes(), pair.key_pem.expose_bytes()).unwrap()
+}
+
+/// What the Secret of a CA with nothing beside it is read as.
+pub(super) fn root(ca: &KeyPairPem) -> Root {
+    Root::read(ca.cert_pem.as_bytes(), ca.key_pem.expose_bytes(), None).unwrap()
 }
 
 /// Runs the `openssl` command in a directory. It is a verifier that shares no code with us, so a machine without it

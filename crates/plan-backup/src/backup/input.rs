@@ -1,14 +1,19 @@
 //! What a plan is made from, and what comes of it.
 
-use super::{Owner, outcome};
+use crate::jobs::JobOwner;
+use crate::requeue::{SOON, WAITING};
+use crate::store::{self, ResolvedStore, StoreUser};
+use crate::target::Target;
 use berth_api::backup::{Outcome, phase};
+use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::{EtcdBackup, labels};
-use berth_plan::observed::label;
-use berth_plan::{Input, Plan, Stage};
-use berth_render::ObjectKey;
+use berth_plan::backup_jobs::age;
+use berth_plan::object_meta::label;
+use berth_plan::{Input, Plan, State};
+use berth_render::{Kind, ObjectKey};
 use jiff::SignedDuration;
-use serde_json::Value;
 use std::ops::Deref;
+
 /// A plan, and what the status needs beside it.
 #[derive(Clone, Debug, Default)]
 pub struct BackupPlan {
@@ -22,16 +27,10 @@ pub struct BackupPlan {
     pub phase: &'static str,
 }
 
-/// Something is about to be there.
-pub(super) const SOON: SignedDuration = SignedDuration::from_secs(2);
-/// What is awaited is not announced.
-pub(super) const WAITING: SignedDuration = SignedDuration::from_secs(15);
 /// A Job that is young may find out soon why it has no pod.
-pub(super) const YOUNG: SignedDuration = SignedDuration::from_mins(1);
+const YOUNG: SignedDuration = SignedDuration::from_mins(1);
 /// A Job's end is announced.
 pub(super) const RUNNING: SignedDuration = SignedDuration::from_mins(1);
-/// Nothing changes by itself.
-pub(super) const AT_REST: SignedDuration = SignedDuration::from_mins(10);
 
 /// An `EtcdBackup` with what several steps need to know of it.
 #[derive(Clone, Copy, Debug)]
@@ -46,44 +45,46 @@ impl<'a> Deref for BackupInput<'a> {
 }
 
 impl<'a> BackupInput<'a> {
-    pub(super) fn has_ended(&self) -> bool {
-        let phase = self.object.status.as_ref().and_then(|s| s.phase.as_deref());
-        [Some(phase::VERIFIED), Some(phase::FAILED)].contains(&phase)
+    pub(super) fn key(&self) -> ObjectKey {
+        ObjectKey::namespaced(Kind::EtcdBackup, self.namespace(), self.name())
+    }
+
+    pub(super) fn target(&self) -> Target {
+        self.object.into()
     }
 
     /// What its Jobs are made for.
-    pub(super) fn owner(&self) -> Owner<'a> {
-        let own = [
-            (labels::ETCD_BACKUP, self.name().to_owned()),
-            (labels::ETCD_BACKUP_NAMESPACE, self.namespace().to_owned()),
-        ];
-        Owner::new(self.observed, self.settings, own)
+    pub(super) fn owner(&self) -> JobOwner<'a> {
+        JobOwner::new(self.0, Kind::EtcdBackup)
     }
 
-    pub(super) fn get(&self, key: &ObjectKey) -> Option<&'a Value> {
-        self.owner().get(key)
-    }
-
-    pub(super) fn clean(&self, stage: &mut Stage, job: &str, namespace: &str) -> bool {
-        self.owner().clean(stage, job, namespace)
+    /// The store that the spec names.
+    pub(super) fn store(&self) -> Result<ResolvedStore, State> {
+        let cluster = self.object.spec.cluster_ref.as_ref();
+        let user = StoreUser { at: "spec", namespace: self.namespace(), cluster, stands_alone: cluster.is_none() };
+        store::resolve(&self.object.spec.store, user, self.observed, self.settings)
     }
 
     /// Whether a Job was made for an `EtcdBackup` that had this name before: what it says is of other data.
-    pub(super) fn is_earlier(&self, job: &Value) -> bool {
-        label(job, labels::ETCD_BACKUP_UID).is_some_and(|uid| uid != self.uid())
+    pub(super) fn is_earlier(&self, job: &ObjectKey) -> bool {
+        let of = self.owner().get(job).and_then(|job| label(job, labels::ETCD_BACKUP_UID));
+        of.is_some_and(|uid| uid != self.uid())
+    }
+
+    /// Whether Kubernetes made no pod for its Job, so that it has none any more and comes after others.
+    pub(super) fn was_refused(&self) -> bool {
+        let phase = self.object.phase();
+        let ready = conditions::find(self.object.conditions(), ConditionType::Ready);
+        matches!(phase, Some(phase::RUNNING | phase::QUEUED))
+            && ready.is_some_and(|c| c.reason == Reason::Rejected.as_str())
     }
 
     /// When to look again at a Job that is there.
     pub(super) fn look_at(&self, key: &ObjectKey) -> SignedDuration {
-        match self.observed.get(key) {
-            Some(job) if outcome::is_starting(&self.owner(), job) => {
-                if outcome::age(job, self.now) < YOUNG {
-                    SOON
-                } else {
-                    WAITING
-                }
-            }
-            _ => RUNNING,
+        match self.observed.get(key).filter(|job| self.owner().is_starting(job)) {
+            Some(job) if age(job, self.now) < YOUNG => SOON,
+            Some(_) => WAITING,
+            None => RUNNING,
         }
     }
 }

@@ -5,31 +5,35 @@ pub(crate) mod damage;
 mod deletion;
 mod earlier;
 mod input;
-pub(crate) mod job;
-pub(crate) mod outcome;
-mod owner;
-mod place;
+mod job;
+mod kept;
 pub mod proven;
 mod queue;
 pub mod status;
-pub(crate) mod store;
+mod validate;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
+use crate::jobs::JobStatus;
+use crate::requeue::{AT_REST, SOON, WAITING};
+use crate::store::{self, StoreObject};
 use berth_api::backup::{EtcdBackup, EtcdBackupStatus, Outcome, phase};
-use berth_api::conditions::Reason;
 use berth_api::names;
 use berth_plan::model::{Stage, StageId, State};
-use berth_plan::secrets::foreign;
-use berth_plan::{Input, Planner};
-use berth_render::{Kind, ObjectKey};
-use input::{AT_REST, BackupInput, SOON, WAITING, was_verified};
+use berth_plan::{Input, Planner, Settings};
+use berth_render::ObjectKey;
+use input::{BackupInput, was_verified};
+use kube_core::ResourceExt;
 
 pub use earlier::{earlier, schedule};
 pub use input::BackupPlan;
-pub(crate) use owner::Owner;
-pub use place::{Asks, asks};
+
+/// What has to be read to use its store: a Secret or a claim.
+pub fn store_object(backup: &EtcdBackup, settings: &Settings) -> Option<StoreObject> {
+    let namespace = backup.namespace().unwrap_or_default();
+    store::object(&backup.spec.store, backup.spec.cluster_ref.as_ref(), &namespace, settings)
+}
 
 /// Decides for an `EtcdBackup`.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +45,27 @@ impl Planner for BackupPlanner {
     type Status = EtcdBackupStatus;
 
     fn plan(input: Input<'_, EtcdBackup>) -> BackupPlan {
-        plan(input)
+        let input = BackupInput(input);
+        if input.is_deleted() {
+            return deletion::plan(input);
+        }
+        let mut out = BackupPlan::default();
+        let mut stage = Stage::new(StageId::Backup, State::Ready);
+        let job = input.target().job(names::backup(input.name()));
+        if input.object.has_ended() {
+            let is_proven = was_verified(input.object) && !proven::is_damaged(input.object);
+            out.phase = if is_proven { phase::VERIFIED } else { phase::FAILED };
+            out.requeue_after = Some(if input.owner().clean(&mut stage, &job) { AT_REST } else { SOON });
+        } else {
+            (out.phase, stage.state) = take(input, &job, &mut stage, &mut out.outcome);
+            out.requeue_after = Some(match out.phase {
+                phase::RUNNING if out.outcome.is_none() && stage.actions.is_empty() => input.look_at(&job),
+                phase::RUNNING => SOON,
+                _ => WAITING,
+            });
+        }
+        out.plan.stages.push(stage);
+        out
     }
 
     fn outcome(planned: &BackupPlan) -> berth_plan::Outcome<'_> {
@@ -57,85 +81,51 @@ impl Planner for BackupPlanner {
     }
 }
 
-/// The plan for an `EtcdBackup`.
-pub fn plan(input: Input<'_, EtcdBackup>) -> BackupPlan {
-    let input = BackupInput(input);
-    if input.object.metadata.deletion_timestamp.is_some() {
-        return deletion::plan(input);
-    }
-    let mut out = BackupPlan::default();
-    let mut stage = Stage::new(StageId::Backup, State::Ready);
-    let asks = asks(input.object, input.settings);
-    if input.has_ended() {
-        let is_proven = was_verified(input.object) && !proven::is_damaged(input.object);
-        out.phase = if is_proven { phase::VERIFIED } else { phase::FAILED };
-        let clean = input.clean(&mut stage, &names::backup(input.name()), &asks.namespace);
-        out.requeue_after = Some(if clean { AT_REST } else { SOON });
-    } else {
-        (out.phase, stage.state) = take(input, &mut stage, &mut out.outcome);
-        out.requeue_after = Some(match out.phase {
-            _ if out.outcome.is_some() => SOON,
-            phase::RUNNING if !stage.actions.is_empty() => SOON,
-            phase::RUNNING => {
-                input.look_at(&ObjectKey::namespaced(Kind::Job, &*asks.namespace, names::backup(input.name())))
-            }
-            _ => WAITING,
-        });
-    }
-    out.plan.stages.push(stage);
-    out
-}
-
 /// One that has not ended: its phase and state.
-fn take(input: BackupInput<'_>, stage: &mut Stage, outcome: &mut Option<Outcome>) -> (&'static str, State) {
-    let asks = asks(input.object, input.settings);
-    let key = ObjectKey::namespaced(Kind::Job, &asks.namespace, names::backup(input.name()));
-    stage.owns.push(key.clone());
-    if let Some(job) = input.observed.get(&key) {
-        if !input.owner().is_ours(job) {
-            return (phase::WAITING, foreign(&key));
-        }
-        if input.is_earlier(job) {
-            input.clean(stage, &key.name, &asks.namespace);
-            return (phase::WAITING, State::waiting(format!("{key} of an earlier EtcdBackup of this name to be gone")));
-        }
-        *outcome = outcome::of(&input.owner(), job).or_else(|| outcome::overdue(&key, job, input.now));
-        let marks = earlier::marks(input, job, outcome.as_ref());
-        if let Some((marked, _)) = marks.first() {
-            // First, since what it said goes with its Job.
-            *outcome = None;
-            let state = State::waiting(format!("{marked} to be marked as damaged"));
-            stage.actions.extend(marks.into_iter().map(|(_, action)| action));
-            return (phase::RUNNING, state);
-        }
-        return (
-            phase::RUNNING,
-            outcome::progress(&input.owner(), job, outcome.as_ref(), "its Job to take the snapshot, and to prove it"),
-        );
+fn take(
+    input: BackupInput<'_>,
+    job: &ObjectKey,
+    stage: &mut Stage,
+    outcome: &mut Option<Outcome>,
+) -> (&'static str, State) {
+    stage.owns.push(job.clone());
+    if input.is_earlier(job) {
+        input.owner().clean(stage, job);
+        return (phase::WAITING, State::waiting(format!("{job} of an earlier EtcdBackup of this name to be gone")));
     }
-    let (phase, state) = begin(input, stage, &asks, &key);
-    if stage.actions.is_empty() {
-        // Keys are there while a Job runs, and for no longer.
-        input.owner().clean_secret(stage, &key.name, &asks.namespace);
+    let ended = match input.owner().status(job, "its Job to take and prove the snapshot") {
+        JobStatus::Absent => return begin(input, job, stage),
+        JobStatus::Foreign(state) => return (phase::WAITING, state),
+        JobStatus::Active(_) if queue::steps_back(input, job) => {
+            input.owner().clean(stage, job);
+            return (phase::QUEUED, queue::refused(input));
+        }
+        JobStatus::Active(state) => return (phase::RUNNING, state),
+        JobStatus::Overdue(failure) | JobStatus::Failed(failure) => Outcome::Failed(failure),
+        JobStatus::Complete(said) => *said,
+    };
+    // First, since what it said goes with its Job.
+    if let Some(state) = earlier::mark(input, job, &ended, stage) {
+        return (phase::RUNNING, state);
     }
-    (phase, state)
+    *outcome = Some(ended);
+    (phase::RUNNING, State::waiting("its result to be recorded"))
 }
 
 /// One without a Job. It runs once its Job is seen: until then it holds no place, whatever refuses the Job.
-fn begin(input: BackupInput<'_>, stage: &mut Stage, asks: &Asks, key: &ObjectKey) -> (&'static str, State) {
-    let ready = place::find(input, asks).and_then(|place| {
-        let secret = input.owner().credentials(&place.store, key)?;
-        Ok((place, secret))
+fn begin(input: BackupInput<'_>, job: &ObjectKey, stage: &mut Stage) -> (&'static str, State) {
+    let begun = validate::validate(input).and_then(|valid| {
+        // One that waits for its store's keys is not in the queue.
+        input.owner().credentials(&valid.store, job)?;
+        if let Some(state) = queue::waits(input) {
+            return Ok((phase::QUEUED, state));
+        }
+        let state = input.owner().create(stage, job, &job::take(input, &valid))?;
+        Ok((phase::WAITING, state))
     });
-    let (place, secret) = match ready {
-        Ok(ready) => ready,
-        Err(state) => return (phase::WAITING, state),
-    };
-    if let Some(on) = queue::waits(input) {
-        return (phase::QUEUED, State::Waiting { reason: Reason::Waiting, on });
+    if stage.actions.is_empty() {
+        // Keys are there while a Job runs, and for no longer.
+        input.owner().clean_secret(stage, job);
     }
-    match job::take(input, &place, key) {
-        Ok(job) => (phase::WAITING, Owner::begin(stage, secret, job)),
-        Err(why) => (phase::WAITING, State::blocked(Reason::Error, why)),
-    }
+    begun.unwrap_or_else(|state| (phase::WAITING, state))
 }

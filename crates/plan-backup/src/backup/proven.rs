@@ -8,6 +8,7 @@ use berth_api::conditions::{self, ConditionType};
 use berth_api::labels;
 use berth_api::restore::BackupOf;
 use jiff::{SignedDuration, Timestamp};
+use kube_core::ResourceExt;
 
 /// Which backups are looked for.
 #[derive(Clone, Debug)]
@@ -24,26 +25,25 @@ pub struct Wanted<'a> {
 impl Wanted<'_> {
     /// Whether it is of the etcd of that name, whose data it ever may have.
     pub fn is_named(&self, backup: &EtcdBackup) -> bool {
-        of(backup) == *self.of
+        subject(backup) == *self.of
     }
 }
 
 /// What a backup is of.
-pub(crate) fn of(backup: &EtcdBackup) -> BackupOf {
+pub(crate) fn subject(backup: &EtcdBackup) -> BackupOf {
     BackupOf { cluster_ref: backup.spec.cluster_ref.clone(), etcd_cluster_ref: backup.spec.etcd_cluster_ref.clone() }
 }
 
 /// Whether it was proven, was not found damaged since, and stays.
 pub fn is_good(backup: &EtcdBackup) -> bool {
-    let is_verified = backup.status.as_ref().is_some_and(|s| s.phase.as_deref() == Some(phase::VERIFIED));
-    is_verified && backup.metadata.deletion_timestamp.is_none() && !is_damaged(backup)
+    backup.phase() == Some(phase::VERIFIED) && backup.metadata.deletion_timestamp.is_none() && !is_damaged(backup)
 }
 
 /// Whether it may be restored without anybody naming it. Not one of members that a person named, such as where these have different data: it is
 /// as good as its member. What a restore took of those that are left is all that there is.
 pub(crate) fn counts(backup: &EtcdBackup) -> bool {
-    let is_chosen = || backup.metadata.labels.as_ref().is_some_and(|all| all.contains_key(labels::ETCD_RESTORE_UID));
-    is_good(backup) && (backup.spec.members.is_empty() || is_chosen())
+    let is_chosen = backup.labels().contains_key(labels::ETCD_RESTORE_UID);
+    is_good(backup) && (backup.spec.members.is_empty() || is_chosen)
 }
 
 /// Whether it was proven once, and what the store gives back by now is another snapshot.
@@ -126,10 +126,10 @@ pub fn why_none<'b>(all: impl IntoIterator<Item = &'b EtcdBackup>, wanted: &Want
     let only = |is: &dyn Fn(&EtcdBackup) -> bool| list(named.iter().filter(|b| is(b)).copied().collect());
     let is_its = |b: &EtcdBackup| wanted.identity.is_none_or(|whose| identity(b) == Some(whose));
     if let Some(of_members) = only(&|b| is_good(b) && is_its(b) && !counts(b)) {
-        return Some(format!("{of_members} is of members that somebody named, and is restored by its name"));
+        return Some(format!("{of_members} is of chosen members, and is restored by name only"));
     }
     if let Some(late) = only(&|b| is_good(b) && is_its(b)) {
-        return Some(format!("{late} was proven after that time, so it is not certain that it was taken before"));
+        return Some(format!("{late} was proven after that time, so its snapshot may be newer"));
     }
     if let Some(damaged) = only(&|b| is_damaged(b) && is_its(b)) {
         return Some(format!("{damaged} is damaged"));

@@ -1,17 +1,17 @@
 //! What an `EtcdBackup` says of itself.
 
-use super::input::{BackupInput, BackupPlan, was_verified};
-use super::{earlier, outcome, proven};
+use super::input::{BackupPlan, was_verified};
+use super::{earlier, kept, proven};
+use crate::jobs::reason;
+use crate::status::{Progress, verdicts};
 use berth_api::backup::{Damage, EtcdBackup, EtcdBackupStatus, Manifest, Outcome, phase};
 use berth_api::conditions::{self, ConditionType as T, Reason, Verdict};
-use berth_plan::failure::Failure;
-use berth_plan::{Input, verdicts};
+use berth_plan::{Failure, Input, verdicts};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 /// The new status. What a backup ended with stays.
 pub fn status(input: Input<'_, EtcdBackup>, planned: &BackupPlan, failure: Option<&Failure>) -> EtcdBackupStatus {
-    let input = BackupInput(input);
     let old = input.object.status.clone().unwrap_or_default();
     let generation = input.object.metadata.generation.unwrap_or_default();
     let damaged = proven::damage(&old);
@@ -21,11 +21,15 @@ pub fn status(input: Input<'_, EtcdBackup>, planned: &BackupPlan, failure: Optio
         record(&mut status, &proof.manifest);
         status.read_back = earlier::status(planned.outcome.as_ref(), input.now);
         phase = phase::VERIFIED;
+    } else if let Some(Outcome::Kept(said)) = &planned.outcome {
+        status.kept = Some(kept::status(said, input.now));
     } else if planned.outcome.is_some() && phase != phase::DELETING {
         phase = phase::FAILED;
     }
     status.phase = Some(phase.to_owned());
-    let mut verdicts = verdicts(input, planned, failure);
+    let progress = Progress { plan: &planned.plan, phase: planned.phase, failure, old: input.object.conditions() };
+    let ended = ended(input.object, planned);
+    let mut verdicts = verdicts(progress, ended, Reason::BackupFailed, "waiting for its Job");
     verdicts.extend(proof(&status));
     let old = with_verified(old.conditions, status.verified_at.is_some());
     status.conditions = verdicts::publish(&old, verdicts, generation, input.now, false);
@@ -71,7 +75,7 @@ fn with_verified(mut old: Vec<Condition>, is_proven: bool) -> Vec<Condition> {
 fn damage_of(status: &EtcdBackupStatus) -> Option<Vec<Verdict>> {
     let Damage { by, message, .. } = proven::damage(status)?;
     let message = format!(
-        "it was proven, and is damaged by now, as {by} found: {message}. Berth does not restore it, and deletes neither it nor its snapshot. If nobody needs it, delete it"
+        "damaged since it was proven, as {by} found: {message}. Berth does not restore it, and deletes neither it nor its snapshot. If nobody needs it, delete it"
     );
     Some(verdicts::both(Some(false), true, Reason::BackupDamaged, message))
 }
@@ -93,36 +97,20 @@ fn record(status: &mut EtcdBackupStatus, manifest: &Manifest) {
     (status.taken_at, status.verified_at) = (time(&manifest.taken_at), time(&manifest.verified_at));
 }
 
-fn verdicts(input: BackupInput<'_>, planned: &BackupPlan, failure: Option<&Failure>) -> Vec<Verdict> {
-    if let Some(failure) = failure {
-        return verdicts::both(Some(false), true, failure.reason, &*failure.message);
-    }
-    let problem = planned.plan.stages.iter().find(|s| !s.state.is_done());
-    if planned.phase == phase::DELETING {
-        let sentence = problem.and_then(|s| s.state.sentence());
-        return verdicts::deleting(sentence.as_ref().map(|(_, text)| text.as_str()));
-    }
-    if let Some(damaged) = input.object.status.as_ref().and_then(damage_of) {
-        return damaged;
-    }
-    match &planned.outcome {
-        Some(Outcome::Failed(failure)) => {
-            return verdicts::both(Some(false), true, outcome::reason(failure), &*failure.message);
+/// What it says of its end.
+fn ended(backup: &EtcdBackup, planned: &BackupPlan) -> Option<Vec<Verdict>> {
+    let verified = || Some(verdicts::both(Some(true), false, Reason::AsExpected, VERIFIED));
+    let damaged = backup.status.as_ref().and_then(damage_of);
+    damaged.or_else(|| match (&planned.outcome, planned.phase) {
+        (Some(Outcome::Failed(failure)), _) => {
+            Some(verdicts::both(Some(false), true, reason(failure), &*failure.message))
         }
-        Some(_) => return verdicts::both(Some(true), false, Reason::AsExpected, VERIFIED),
-        None => {}
-    }
-    match planned.phase {
-        phase::VERIFIED if was_verified(input.object) => {
-            verdicts::both(Some(true), false, Reason::AsExpected, VERIFIED)
-        }
-        phase::FAILED => {
-            let old = input.object.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
-            verdicts::failed(old, Reason::BackupFailed)
-        }
-        _ => verdicts::under_way(problem, "waiting for its Job"),
-    }
+        (Some(Outcome::Kept(_)), _) => None,
+        (Some(_), _) => verified(),
+        (None, phase::VERIFIED) if was_verified(backup) => verified(),
+        _ => None,
+    })
 }
 
 /// What a proven backup says.
-const VERIFIED: &str = "the snapshot was read back from the store and restored, and is the same as what etcd had";
+const VERIFIED: &str = "the snapshot was read back from the store and restored, and equals etcd's data";

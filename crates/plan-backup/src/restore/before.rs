@@ -3,55 +3,46 @@
 
 use super::held::{self, Held};
 use super::input::{RestoreInput, is_automatic};
-use super::place::answers;
-use super::{Place, asks};
+use super::source::own_subject;
+use super::validate::{ValidRestore, answers};
+use crate::objects::{find, new_backup};
 use berth_api::backup::{EtcdBackup, phase};
 use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::{EtcdCluster, labels, names};
 use berth_plan::model::{Action, Stage, State};
-use berth_plan::observed::{deleting, label, uid};
-use berth_plan::secrets::foreign;
-use berth_render::{Kind, Object, ObjectKey};
-use serde_json::json;
-
-/// What has become of a backup.
-enum Taken {
-    Not(State),
-    Verified,
-    /// Why, with a colon before it.
-    Failed(String),
-}
+use berth_plan::object_meta::{deleting, label};
+use berth_plan::objects::foreign;
+use berth_render::{Kind, ObjectKey};
+use serde_json::{Value, json};
 
 /// What it waits for. None: the backup is proven, or nobody asks for it.
-pub(super) fn backup(input: RestoreInput<'_>, place: &Place<'_>, stage: &mut Stage) -> Option<State> {
+pub(super) fn backup(input: RestoreInput<'_>, valid: &ValidRestore<'_>, stage: &mut Stage) -> Option<State> {
     if !input.object.spec.backup_first {
         return None;
     }
     let key = key(input, names::restore_backup(input.name()));
-    let what = format!("{key}, which is taken before etcd's data is replaced");
-    let mut spec = place.store.spec.clone();
-    if !answers(&place.etcd) {
+    let what = format!("{key}, the backup before the restore");
+    let mut spec = json!(valid.source.store);
+    if !answers(&valid.etcd) {
         // What is left is in the backup that is restored, or nobody can be asked.
-        if input.object.spec.source.survivors.is_some() || Held::of(&place.etcd).answer.is_empty() {
+        if input.object.spec.source.survivors.is_some() || Held::of(&valid.etcd).answer.is_empty() {
             return None;
         }
         spec["withoutQuorum"] = true.into();
     }
-    match taken(input, stage, &key, &what, &spec) {
-        Taken::Not(state) => Some(state),
-        Taken::Verified => None,
-        Taken::Failed(said) => Some(State::blocked(
+    taken(input, stage, &key, &what, spec).unwrap_or_else(|said| {
+        Some(State::blocked(
             Reason::RestoreFailed,
             format!(
-                "{key}, which is to be taken before etcd's data is replaced, failed{said}. Correct that, and have Berth take another: kubectl -n {} delete etcdbackups.berth.dev {}. Or go on without it, and what was written since the backup that is restored is lost for good: kubectl -n {} patch etcdrestores.berth.dev {} --type=merge -p '{}'",
+                "{key}, the backup before the restore, failed{said}. Correct that, and have Berth take another: kubectl -n {} delete etcdbackups.berth.dev {}. Or go on without it, and lose all writes since the restored backup for good: kubectl -n {} patch etcdrestores.berth.dev {} --type=merge -p '{}'",
                 key.namespace.as_deref().unwrap_or_default(),
                 key.name,
                 input.namespace(),
                 input.name(),
                 json!({"spec": {"backupFirst": false}})
             ),
-        )),
-    }
+        ))
+    })
 }
 
 /// What it waits for, if it is of the members that are left. Err: they give none.
@@ -59,7 +50,7 @@ pub(super) fn survivors(input: RestoreInput<'_>, stage: &mut Stage) -> Result<Op
     let chosen = input.object.status.as_ref().is_some_and(|s| s.backup.is_some());
     let Some(survivors) = input.object.spec.source.survivors.as_ref().filter(|_| !chosen) else { return Ok(None) };
     let key = key(input, names::restore_survivors(input.name()));
-    let what = format!("{key}, a backup of the members that are left");
+    let what = format!("{key}, a backup of the surviving members");
     let mut spec = json!(survivors);
     spec["withoutQuorum"] = true.into();
     // One that is there goes its way, whoever is away by now.
@@ -76,17 +67,13 @@ pub(super) fn survivors(input: RestoreInput<'_>, stage: &mut Stage) -> Result<Op
             Left::Members(members) => spec["members"] = json!(members),
         }
     }
-    match taken(input, stage, &key, &what, &spec) {
-        Taken::Not(state) => Ok(Some(state)),
-        Taken::Verified => Ok(None),
-        Taken::Failed(said) => {
-            let (own, store) = (input.command(), json!(survivors));
-            Err(format!(
-                "{what}, failed{said}. Correct that, and restore them again: {own} --survivors {}. If that cannot be, restore the newest backup, and what they hold stays on their volumes: {own} --latest",
-                held::flags(&store)
-            ))
-        }
-    }
+    taken(input, stage, &key, &what, spec).map_err(|said| {
+        let own = input.command();
+        format!(
+            "{what}, failed{said}. Correct that, and restore them again: {own} --survivors {}. If that cannot be, restore the newest backup, and what they hold stays on their volumes: {own} --latest",
+            held::flags(&survivors.store)
+        )
+    })
 }
 
 /// Who has to answer for a backup of what is left.
@@ -99,9 +86,10 @@ enum Left {
 }
 
 fn left(input: RestoreInput<'_>) -> Left {
-    let key = asks(input.object).etcd;
-    let etcd = input.observed.get(&key).and_then(|o| serde_json::from_value::<EtcdCluster>(o.clone()).ok());
-    let Some(etcd) = etcd else { return Left::Wait(State::waiting(format!("{key}, which does not exist"))) };
+    let key = input.target().etcd;
+    let Some(etcd) = find::<EtcdCluster>(input.observed, &key) else {
+        return Left::Wait(State::waiting(format!("{key}, which does not exist")));
+    };
     if is_automatic(input) {
         let recovery = etcd.status.and_then(|s| s.recovery);
         let left: Vec<String> = recovery.into_iter().flat_map(|r| r.left).map(|member| member.name).collect();
@@ -117,7 +105,7 @@ fn left(input: RestoreInput<'_>) -> Left {
     if let Some(away) = held.awaited(without).first() {
         let all: Vec<&String> = without.iter().chain([away]).collect();
         return Left::Wait(State::waiting(format!(
-            "member {away} to answer: its data is not known to be lost, and it may hold what the others do not have. If it cannot come back, leave it out, and what only it holds is lost: {}",
+            "member {away} to answer: its data may be intact and newer than that of the others. If it cannot come back, leave it out, and lose what only it has: {}",
             input.patch(&json!({"withoutMembers": all}))
         )));
     }
@@ -129,45 +117,40 @@ fn key(input: RestoreInput<'_>, name: String) -> ObjectKey {
     ObjectKey::namespaced(Kind::EtcdBackup, input.namespace(), name)
 }
 
-/// Creates the backup if it is not there.
-fn taken(input: RestoreInput<'_>, stage: &mut Stage, key: &ObjectKey, what: &str, spec: &serde_json::Value) -> Taken {
+/// Creates the backup if it is not there; what is awaited, unless it is verified. Err: why it failed, with a colon before it.
+fn taken(
+    input: RestoreInput<'_>,
+    stage: &mut Stage,
+    key: &ObjectKey,
+    what: &str,
+    spec: Value,
+) -> Result<Option<State>, String> {
     let owner = input.owner();
-    let waits = |on: String| Taken::Not(State::waiting(format!("{what}{on}")));
+    let waits = |on: String| Ok(Some(State::waiting(format!("{what}{on}"))));
     let Some(live) = input.observed.get(key) else {
         let mut labels = owner.labels.clone();
         labels.remove(labels::COMPONENT);
         // One that is created anew under this name takes another backup.
-        labels.insert(labels::ETCD_RESTORE_UID.into(), input.uid().into());
-        let mut object = json!({
-            "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackup",
-            "metadata": {"name": key.name, "namespace": key.namespace, "labels": labels},
-            "spec": spec,
-        });
-        let of = &input.object.spec;
-        for (field, of) in [("clusterRef", &of.cluster_ref), ("etcdClusterRef", &of.etcd_cluster_ref)] {
-            if let Some(of) = of {
-                object["spec"][field] = json!(of);
-            }
-        }
-        stage.actions.extend(Object::new(object).ok().map(Action::Create));
+        labels.insert(labels::ETCD_RESTORE_UID, input.uid());
+        let object = new_backup(key, &labels, &own_subject(input.object), spec);
+        stage.actions.extend(object.ok().map(Action::Create));
         return waits(String::new());
     };
     if !owner.is_ours(live) {
-        return Taken::Not(foreign(key));
+        return Ok(Some(foreign(key)));
     }
-    let backup: EtcdBackup = serde_json::from_value(live.clone()).unwrap_or_default();
     if label(live, labels::ETCD_RESTORE_UID) != Some(input.uid()) {
         if !deleting(live) {
-            stage.actions.push(Action::Delete { key: key.clone(), uid: uid(live).to_owned(), grace: None });
+            stage.actions.push(Action::delete(key, live, None));
         }
         return waits("; that of an earlier EtcdRestore of this name has to go first".into());
     }
-    let status = backup.status.unwrap_or_default();
-    let said = conditions::find(&status.conditions, ConditionType::Ready);
+    let backup: EtcdBackup = find(input.observed, key).unwrap_or_default();
+    let said = conditions::find(backup.conditions(), ConditionType::Ready);
     let said = said.map(|c| format!(": {}", c.message)).unwrap_or_default();
-    match status.phase.as_deref() {
-        Some(phase::VERIFIED) => Taken::Verified,
-        Some(phase::FAILED) => Taken::Failed(said),
+    match backup.phase() {
+        Some(phase::VERIFIED) => Ok(None),
+        Some(phase::FAILED) => Err(said),
         _ => waits(said),
     }
 }

@@ -1,38 +1,32 @@
 //! What becomes of a backup that a restore found damaged: its `EtcdBackup` says so before the restore ends, so that nobody is offered it again.
 
-use super::input::{RestoreInput, RestorePlan, backups, ends};
-use super::place::Place;
-use super::source;
+use super::input::{RestoreInput, RestorePlan, ends};
+use super::source::{Source, whose};
+use super::validate::ValidRestore;
 use crate::backup::damage::Found;
-use crate::backup::job::task_of;
 use crate::backup::proven::{self, Wanted};
+use crate::jobs::task_of;
+use crate::objects::list;
 use berth_api::EtcdCluster;
 use berth_api::backup::{At, EtcdBackup, Failure, Task};
 use berth_plan::model::{Stage, State};
-use berth_render::ObjectKey;
+use berth_render::{Kind, ObjectKey};
 
 /// A Job of it failed, at that phase.
 pub(super) fn failed(
     input: RestoreInput<'_>,
-    place: &Place<'_>,
+    valid: &ValidRestore<'_>,
     stage: &mut Stage,
     out: &mut RestorePlan,
     (job, failure): (&ObjectKey, Failure),
     at: &'static str,
 ) -> (&'static str, State) {
     let read = input.observed.get(job).and_then(task_of).and_then(read_by).filter(|_| failure.at == At::Damaged);
-    let marks = read.map(|(key, sha256)| {
-        let by = format!("EtcdRestore {}", input.name());
-        let found = Found { store: &place.backup.spec, key: &key, sha256: &sha256, by: &by, message: &failure.message };
-        found.marks(input.observed, input.namespace(), input.now)
+    let marked = read.and_then(|(key, sha256)| {
+        let (store, by) = (&valid.source.store, format!("EtcdRestore {}", input.name()));
+        Found { store, key: &key, sha256: &sha256, by: &by, message: &failure.message }.mark(&input, stage)
     });
-    let marks = marks.unwrap_or_default();
-    if let Some((key, _)) = marks.first() {
-        let state = State::waiting(format!("{key} to be marked as damaged"));
-        stage.actions.extend(marks.into_iter().map(|(_, action)| action));
-        return (at, state);
-    }
-    ends(out, failure)
+    marked.map_or_else(|| ends(out, failure), |state| (at, state))
 }
 
 /// What a Job has read: key and SHA-256.
@@ -50,14 +44,14 @@ pub(super) fn is_over(input: RestoreInput<'_>) -> bool {
 }
 
 /// What is said of a backup that is known to be damaged, and which one is left.
-pub(super) fn known(input: RestoreInput<'_>, etcd: &EtcdCluster, name: &str, backup: &EtcdBackup) -> String {
-    let said = backup.status.as_ref().and_then(proven::damage).map(|d| d.message).unwrap_or_default();
-    let (of, source) = (source::whose(input.object), &input.object.spec.source);
+pub(super) fn known(input: RestoreInput<'_>, etcd: &EtcdCluster, name: &str, of: &Source) -> String {
+    let said = proven::damage(&of.status).map(|d| d.message).unwrap_or_default();
     let own = etcd.status.as_ref().and_then(|s| s.identity.as_deref());
-    let identity = if source.of.is_some() { proven::identity(backup) } else { own };
+    let (source, wanted) = (&input.object.spec.source, whose(input.object));
+    let identity = if source.of.is_some() { of.status.identity.as_deref() } else { own };
     let until = source.latest_before.as_ref().map(|at| at.0);
-    let all: Vec<EtcdBackup> = backups(input.observed, input.namespace()).collect();
-    let left = proven::newest(&all, &Wanted { of: &of, identity, until });
+    let all: Vec<EtcdBackup> = list(input.observed, Kind::EtcdBackup, input.namespace()).collect();
+    let left = proven::newest(&all, &Wanted { of: &wanted, identity, until });
     let left = left.and_then(|b| Some((b.metadata.name.as_deref()?, proven::taken(b)?)));
     let Some((next, taken)) = left else {
         return format!("{name} is damaged: {said}. No other proven backup of this data is left in this namespace");

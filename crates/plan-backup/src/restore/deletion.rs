@@ -1,7 +1,8 @@
 //! Taking a restore down. Until etcd's epoch has changed, that turns it back: etcd and its clients start as they were. Afterwards the
 //! restore that is under way waits for another `EtcdRestore`.
 
-use super::input::{RestoreInput, RestorePlan, SOON, clean};
+use super::input::{RestoreInput, RestorePlan, clean};
+use crate::requeue::SOON;
 use berth_api::restore::phase;
 use berth_plan::model::{Stage, StageId, State};
 use berth_render::Kind;

@@ -1,13 +1,13 @@
 //! What members hold, and what of it a restore gives up: it begins without a confirmation only if that is nothing.
 
-use super::place::answers;
+use super::validate::answers;
 use berth_api::EtcdCluster;
+use berth_api::backup::StoreRef;
 use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::etcd_cluster::MemberState;
 use berth_api::restore::RestoreSource;
 use berth_plan::etcd_home::command;
 use jiff::Timestamp;
-use serde_json::Value;
 
 /// Members of an etcd, by what is known of their data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,13 +87,11 @@ pub fn of_what_is_left(etcd: &EtcdCluster) -> String {
 }
 
 /// Where a backup goes to, as `kubectl berth etcd restore --survivors` takes it.
-pub(super) fn flags(kept: &Value) -> String {
-    let named = |field: &str| kept[field]["name"].as_str();
-    match (kept["store"].as_str(), named("secretRef"), named("claimRef")) {
-        (Some(store), ..) => store.to_owned(),
-        (_, Some(secret), _) => format!("--secret {secret}"),
-        (.., Some(claim)) => format!("--claim {claim}"),
-        _ => "STORE".to_owned(),
+pub(super) fn flags(store: &StoreRef) -> String {
+    match (&store.secret_ref, &store.claim_ref) {
+        (Some(secret), _) => format!("--secret {}", secret.name),
+        (None, Some(claim)) => format!("--claim {}", claim.name),
+        (None, None) => store.name.clone(),
     }
 }
 
@@ -107,12 +105,12 @@ pub fn gives_up(etcd: &EtcdCluster, intent: Intent<'_>) -> Option<String> {
         meta.name.as_deref().unwrap_or_default()
     );
     let written = match intent.taken {
-        Some(at) => format!("all that was written since {at}"),
-        None => "all that was written since the backup".to_owned(),
+        Some(at) => format!("data written since {at}"),
+        None => "data written since the backup".to_owned(),
     };
     let does = if answers(etcd) { "answers" } else { "does not answer" };
     if intent.source.of.is_some() {
-        return Some(format!("{of} {does}, and all that it holds will be replaced by data of another etcd"));
+        return Some(format!("{of} {does}, and all its data will be replaced by data of another etcd"));
     }
     if answers(etcd) {
         return Some(format!("{of} answers, and {written} will be lost"));
@@ -123,7 +121,7 @@ pub fn gives_up(etcd: &EtcdCluster, intent: Intent<'_>) -> Option<String> {
     }
     if says(etcd, Reason::EtcdAlarm) {
         return Some(format!(
-            "the members of {of} have different data (alarm CORRUPT), and all that they hold will be replaced. To keep it, save what each of them holds first: the condition Ready of {of} has the commands"
+            "the members of {of} have different data (alarm CORRUPT), and all of it will be replaced. To keep it, back up each member first: the condition Ready of {of} has the commands"
         ));
     }
     let list = |names: &[String]| names.join(", ");
@@ -179,7 +177,7 @@ pub fn gives_up(etcd: &EtcdCluster, intent: Intent<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     fn etcd(states: &[&str], available: &str) -> EtcdCluster {
         let members: Vec<Value> = states
@@ -224,7 +222,7 @@ mod tests {
             assert!(word.is_none_or(|word| said.as_ref().unwrap().contains(word)), "{states:?}: {said:?}");
             assert!(said.is_none_or(|said| said.contains("will be lost")), "{states:?}");
         }
-        assert!(said(&[ANSWERS; 3], "True", &backup, &[]).unwrap().contains("answers, and all that was written"));
+        assert!(said(&[ANSWERS; 3], "True", &backup, &[]).unwrap().contains("answers, and data written"));
         let anothers = json!({"backup": "b", "of": {"etcdClusterRef": {"name": "o"}}});
         assert!(said(&[LOST], "False", &anothers, &[]).unwrap().contains("replaced by data of another"));
     }

@@ -1,18 +1,22 @@
 //! What a plan is made from, and what comes of it.
 
-use super::Owner;
-use super::place::asks;
+use crate::jobs::JobOwner;
+use crate::objects::list;
+use crate::target::Target;
 use berth_api::backup::Failure;
 use berth_api::restore::{FoundSnapshot, RestoreRequest, phase};
-use berth_api::{EtcdBackup, EtcdRestore, labels, names};
+use berth_api::{EtcdBackup, EtcdRestore, labels};
+use berth_plan::backup_jobs::job_names;
 use berth_plan::etcd_home::Home;
-use berth_plan::observed::{self, uid};
+use berth_plan::object_meta::{self, uid};
 use berth_plan::{Action, Input, Observed, Plan, Stage, State};
 use berth_render::{Kind, Object, ObjectKey};
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube_core::ResourceExt;
 use serde_json::{Value, json};
 use std::ops::Deref;
+
 /// A plan, and what the status needs beside it.
 #[derive(Clone, Debug, Default)]
 pub struct RestorePlan {
@@ -38,13 +42,6 @@ pub struct RestorePlan {
     pub failed: Option<Failure>,
 }
 
-/// Something is about to be there, or to change without an event.
-pub(super) const SOON: SignedDuration = SignedDuration::from_secs(2);
-/// What is awaited is not announced.
-pub(super) const WAITING: SignedDuration = SignedDuration::from_secs(15);
-/// Nothing changes by itself.
-pub(super) const AT_REST: SignedDuration = SignedDuration::from_mins(10);
-
 /// An `EtcdRestore` with what several steps need to know of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RestoreInput<'a>(pub(crate) Input<'a, EtcdRestore>);
@@ -61,28 +58,25 @@ impl<'a> RestoreInput<'a> {
     /// What a person types to restore something else into the same etcd, but for the source.
     pub(super) fn command(&self) -> String {
         let spec = &self.object.spec;
-        let home = match (&spec.cluster_ref, &spec.etcd_cluster_ref) {
-            (Some(of), _) => Home { namespace: self.namespace(), field: "clusterRef", name: &of.name },
-            (None, of) => Home {
-                namespace: self.namespace(),
-                field: "etcdClusterRef",
-                name: of.as_ref().map_or("", |of| &of.name),
-            },
+        let (field, of) = match &spec.cluster_ref {
+            Some(of) => ("clusterRef", Some(of)),
+            None => ("etcdClusterRef", spec.etcd_cluster_ref.as_ref()),
         };
-        home.command("restore")
+        Home { namespace: self.namespace(), field, name: of.map_or("", |of| &of.name) }.command("restore")
+    }
+
+    pub(super) fn target(&self) -> Target {
+        self.object.into()
     }
 
     /// What its Jobs are made for.
-    pub(super) fn owner(&self) -> Owner<'a> {
-        let own = [
-            (labels::ETCD_RESTORE, self.name().to_owned()),
-            (labels::ETCD_RESTORE_NAMESPACE, self.namespace().to_owned()),
-        ];
-        Owner::new(self.observed, self.settings, own)
+    pub(super) fn owner(&self) -> JobOwner<'a> {
+        JobOwner::new(self.0, Kind::EtcdRestore)
     }
 
-    pub(super) fn has_ended(&self) -> bool {
-        has_ended(self.object)
+    /// The etcd.
+    pub(super) fn etcd(&self) -> Option<&'a Value> {
+        self.observed.get(&self.target().etcd)
     }
 
     /// The command that sets fields of its spec.
@@ -93,8 +87,7 @@ impl<'a> RestoreInput<'a> {
 
     /// What it asks of the etcd, if that was told.
     pub(super) fn request(&self) -> Option<RestoreRequest> {
-        let etcd = self.observed.get(&asks(self.object).etcd)?;
-        let text = observed::annotation(etcd, labels::RESTORE_REQUEST)?;
+        let text = object_meta::annotation(self.etcd()?, labels::RESTORE_REQUEST)?;
         serde_json::from_str(text).ok().filter(|request: &RestoreRequest| request.uid == self.uid())
     }
 
@@ -111,16 +104,15 @@ impl<'a> RestoreInput<'a> {
     /// The etcd does what this asks for, and is in none of these phases any more.
     pub(super) fn etcd_is_past(&self, phases: &[&str]) -> bool {
         let phase = |etcd: &'a Value| etcd.pointer("/status/operation/phase").and_then(Value::as_str);
-        let at = self.observed.get(&asks(self.object).etcd).and_then(phase);
+        let at = self.etcd().and_then(phase);
         self.request().is_some() && at.is_some_and(|at| !phases.contains(&at))
     }
 
     /// Asks for it no more. What another one asks for stays.
     pub(super) fn withdraw(&self, stage: &mut Stage) -> bool {
-        let key = asks(self.object).etcd;
-        let Some(etcd) = self.observed.get(&key).filter(|_| self.request().is_some()) else { return true };
+        let Some(etcd) = self.etcd().filter(|_| self.request().is_some()) else { return true };
         let version = etcd["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-        let object = annotated(&key, uid(etcd), None).map(|o| o.with_resource_version(version));
+        let object = annotated(&self.target().etcd, uid(etcd), None).map(|o| o.with_resource_version(version));
         stage.actions.extend(object.ok().map(Action::Apply));
         false
     }
@@ -128,34 +120,26 @@ impl<'a> RestoreInput<'a> {
 
 /// Whether it says that Berth created it by itself, and nobody says that what etcd holds may be lost.
 pub(super) fn claims_automatic(restore: &EtcdRestore) -> bool {
-    restore.spec.confirm.is_none()
-        && restore.metadata.labels.as_ref().is_some_and(|all| all.contains_key(labels::RECOVERY))
+    restore.spec.confirm.is_none() && restore.labels().contains_key(labels::RECOVERY)
 }
 
 /// Whether Berth created it by itself: anybody may write its label, and only Berth the status of the etcd.
 pub(super) fn is_automatic(input: RestoreInput<'_>) -> bool {
     let own = format!("{}/{}", input.namespace(), input.name());
     let named = |etcd: &Value| etcd.pointer("/status/recovery/restore").and_then(Value::as_str) == Some(own.as_str());
-    claims_automatic(input.object) && input.observed.get(&asks(input.object).etcd).is_some_and(named)
+    claims_automatic(input.object) && input.etcd().is_some_and(named)
 }
 
 /// The `EtcdRestore` that restores a backup: it needs it until its end.
 pub(crate) fn restoring(observed: &Observed, backup: &EtcdBackup) -> Option<ObjectKey> {
-    let meta = &backup.metadata;
+    let namespace = backup.namespace().unwrap_or_default();
     let needs = |restore: &EtcdRestore| {
         restore.metadata.deletion_timestamp.is_none()
-            && !has_ended(restore)
-            && restore.status.as_ref().is_some_and(|s| s.backup.is_some() && s.backup == meta.name)
+            && !restore.has_ended()
+            && restore.status.as_ref().is_some_and(|s| s.backup.is_some() && s.backup == backup.metadata.name)
     };
-    let all = observed.of_kind(Kind::EtcdRestore, meta.namespace.as_deref().unwrap_or_default());
-    let mut all = all.filter_map(|(key, o)| Some((key, serde_json::from_value::<EtcdRestore>(o.clone()).ok()?)));
-    all.find(|(_, restore)| needs(restore)).map(|(key, _)| key.clone())
-}
-
-/// Whether it has restored something, or failed.
-pub fn has_ended(restore: &EtcdRestore) -> bool {
-    let phase = restore.status.as_ref().and_then(|s| s.phase.as_deref());
-    [Some(phase::RESTORED), Some(phase::FAILED)].contains(&phase)
+    let found = list::<EtcdRestore>(observed, Kind::EtcdRestore, &namespace).find(needs)?;
+    Some(ObjectKey::namespaced(Kind::EtcdRestore, namespace, found.name_any()))
 }
 
 /// The annotation of an `EtcdCluster`, which is all that is applied of it.
@@ -173,15 +157,10 @@ pub(super) fn annotated(key: &ObjectKey, uid: &str, request: Option<&RestoreRequ
 
 /// Deletes both Jobs, each with its Secret.
 pub(super) fn clean(input: RestoreInput<'_>, stage: &mut Stage) -> bool {
-    let (namespace, owner) = (asks(input.object).namespace, input.owner());
-    let jobs = [names::restore_check(input.name()), names::restore(input.name())];
-    let left = jobs.iter().filter(|job| !owner.clean(stage, job, &namespace)).count();
+    let (target, owner) = (input.target(), input.owner());
+    let jobs = job_names(Kind::EtcdRestore, input.name()).into_iter();
+    let left = jobs.filter(|job| !owner.clean(stage, &target.job(job.clone()))).count();
     left == 0
-}
-
-/// An `EtcdBackup` that is there.
-pub(super) fn backups<'a>(observed: &'a Observed, namespace: &'a str) -> impl Iterator<Item = EtcdBackup> + 'a {
-    observed.of_kind(Kind::EtcdBackup, namespace).filter_map(|(_, o)| serde_json::from_value(o.clone()).ok())
 }
 
 pub(super) fn ends(out: &mut RestorePlan, failure: Failure) -> (&'static str, State) {

@@ -1,66 +1,44 @@
 //! The two Jobs: as those of backups, with etcd's image. The second has the volume of the member, and its user.
 
-use super::place::Place;
-use super::task_of;
-use crate::backup::Owner;
-use crate::backup::job::{add, job};
+use super::validate::ValidRestore;
+use crate::jobs::{JobTemplate, Volume, task_of};
 use berth_api::backup::{Check, REVISIONS_PER_EPOCH, Restore, Subject, Task};
-use berth_api::conditions::Reason;
-use berth_plan::model::State;
-use berth_render::{Kind, Object, ObjectKey};
 use serde_json::{Value, json};
 
 /// The member's volume, as its own pod has it.
 const VOLUME: &str = "/var/lib/etcd";
 
-pub(super) fn key(place: &Place<'_>, name: String) -> ObjectKey {
-    ObjectKey::namespaced(Kind::Job, &*place.asks.namespace, name)
-}
-
-fn bug(error: String) -> State {
-    State::blocked(Reason::Error, error)
-}
-
-/// Key and SHA-256 of the snapshot.
-fn snapshot(place: &Place<'_>) -> (String, String) {
-    let status = place.backup.status.clone().unwrap_or_default();
-    (status.key.unwrap_or_default(), status.sha256.unwrap_or_default())
-}
-
 /// Finds out whether the backup can be restored.
-pub(super) fn check(owner: &Owner<'_>, place: &Place<'_>, key: &ObjectKey) -> Result<Object, State> {
-    let (snapshot, sha256) = snapshot(place);
-    let into = Subject { encryption_key: place.encryption_key.clone(), ..place.of.clone() };
-    let task = Task::Check(Check { store: place.store.store.clone(), key: snapshot, sha256, into });
-    job(owner, &task, &place.store, key, &place.image, Some(&place.etcd)).and_then(Object::new).map_err(bug)
+pub(super) fn check<'a>(valid: &'a ValidRestore<'_>) -> JobTemplate<'a> {
+    let (key, sha256) = valid.source.snapshot();
+    let into = Subject { encryption_key: valid.encryption_key.clone(), ..valid.of.clone() };
+    let task = Task::Check(Check { store: valid.store.store.clone(), key, sha256, into });
+    JobTemplate::new(task, &valid.store, &valid.image, Some(&valid.etcd))
 }
 
 /// Puts it onto the member's volume, as the beginning of that epoch.
-pub(super) fn restore(owner: &Owner<'_>, place: &Place<'_>, key: &ObjectKey, epoch: i64) -> Result<Object, State> {
-    let (snapshot, sha256) = snapshot(place);
-    let was = place.backup.status.as_ref().and_then(|s| s.epoch).unwrap_or_default();
+pub(super) fn restore<'a>(valid: &'a ValidRestore<'_>, epoch: i64) -> JobTemplate<'a> {
+    let (key, sha256) = valid.source.snapshot();
+    let was = valid.source.status.epoch.unwrap_or_default();
     let task = Task::Restore(Restore {
-        store: place.store.store.clone(),
-        key: snapshot,
+        store: valid.store.store.clone(),
+        key,
         sha256,
-        identity: place.identity.clone(),
+        identity: valid.identity.clone(),
         epoch,
-        member: place.member.clone(),
-        peer_url: format!("https://{}.{}.svc:2380", place.member, place.asks.namespace),
+        member: valid.member.clone(),
+        peer_url: format!("https://{}.{}.svc:2380", valid.member, valid.target.namespace),
         bump: REVISIONS_PER_EPOCH * (epoch - was).max(1),
-        keep_old_data: u64::try_from(berth_plan::etcd_home::keep_old_data(&place.etcd.spec).as_secs()).ok(),
+        keep_old_data: u64::try_from(berth_plan::etcd_home::keep_old_data(&valid.etcd.spec).as_secs()).ok(),
     });
-    let mut object = job(owner, &task, &place.store, key, &place.image, Some(&place.etcd)).map_err(bug)?;
-    let pod = &mut object["spec"]["template"]["spec"];
-    add(pod, "data", VOLUME, json!({"persistentVolumeClaim": {"claimName": place.asks.claim().name}}));
-    if let Some(args) = pod["containers"][0]["args"].as_array_mut() {
-        args.push(format!("--volume={VOLUME}").into());
-    }
+    let mut job = JobTemplate::new(task, &valid.store, &valid.image, Some(&valid.etcd));
+    let claim = json!({"persistentVolumeClaim": {"claimName": valid.target.claim().name}});
+    job.volumes.push(Volume::new("data", VOLUME, claim));
+    job.args.push(format!("--volume={VOLUME}"));
     // The files are the member's, and stay so.
-    if let Some(user) = place.set.pointer("/spec/template/spec/securityContext").filter(|user| user.is_object()) {
-        pod["securityContext"] = user.clone();
-    }
-    Object::new(object).map_err(bug)
+    let user = valid.set.pointer("/spec/template/spec/securityContext").filter(|user| user.is_object());
+    job.pod.extend(user.map(|user| ("securityContext".to_owned(), user.clone())));
+    job
 }
 
 /// The epoch that a Job restores.

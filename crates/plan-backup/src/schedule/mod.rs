@@ -10,22 +10,23 @@ pub mod status;
 pub(crate) mod tests;
 
 use crate::backup::proven::{self, Wanted};
+use crate::objects::{list, new_backup};
 use crate::restore;
 use berth_api::backup::{EtcdBackup, phase};
 use berth_api::backup_schedule::{EtcdBackupSchedule, EtcdBackupScheduleStatus};
 use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::labels;
+use berth_api::restore::BackupOf;
 use berth_plan::model::{Action, Plan, Stage, StageId, State};
-use berth_plan::observed::{self, label};
+use berth_plan::object_meta;
 use berth_plan::requeue::SOON;
 use berth_plan::times::Times;
 use berth_plan::{Input, Planner};
-use berth_render::{Kind, Object, ObjectKey};
+use berth_render::{Kind, ObjectKey};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
+use kube_core::ResourceExt;
 use serde_json::json;
-use std::collections::BTreeMap;
-use std::ops::Deref;
 
 /// A plan, and what the status needs beside it.
 #[derive(Clone, Debug, Default)]
@@ -45,27 +46,16 @@ const FAILED: usize = 3;
 /// An hour has no more news than a minute of it, but a spec may be mended.
 const SLOW: SignedDuration = SignedDuration::from_mins(10);
 
-/// An `EtcdBackupSchedule` with what several steps need to know of it.
-#[derive(Clone, Copy, Debug)]
-struct ScheduleInput<'a>(Input<'a, EtcdBackupSchedule>);
+/// An `EtcdBackupSchedule`, and what its plan is made from.
+type ScheduleInput<'a> = Input<'a, EtcdBackupSchedule>;
 
-impl<'a> Deref for ScheduleInput<'a> {
-    type Target = Input<'a, EtcdBackupSchedule>;
-
-    fn deref(&self) -> &Input<'a, EtcdBackupSchedule> {
-        &self.0
-    }
-}
-
-impl ScheduleInput<'_> {
-    /// Its backups, from the oldest.
-    fn backups(&self) -> Vec<EtcdBackup> {
-        let all = self.observed.of_kind(Kind::EtcdBackup, self.namespace());
-        let own = all.filter(|(_, o)| label(o, labels::ETCD_BACKUP_SCHEDULE) == Some(self.name()));
-        let mut own: Vec<EtcdBackup> = own.filter_map(|(_, o)| serde_json::from_value(o.clone()).ok()).collect();
-        own.sort_by_key(|b| (b.metadata.creation_timestamp.clone(), taken(b), b.metadata.name.clone()));
-        own
-    }
+/// Its backups, from the oldest.
+fn own_backups(input: ScheduleInput<'_>) -> Vec<EtcdBackup> {
+    let all = list::<EtcdBackup>(input.observed, Kind::EtcdBackup, input.namespace());
+    let is_own = |b: &EtcdBackup| b.labels().get(labels::ETCD_BACKUP_SCHEDULE).is_some_and(|of| of == input.name());
+    let mut own: Vec<EtcdBackup> = all.filter(is_own).collect();
+    own.sort_by_key(|b| (b.creation_timestamp(), taken(b), b.name_any()));
+    own
 }
 
 /// Decides for an `EtcdBackupSchedule`.
@@ -77,8 +67,32 @@ impl Planner for SchedulePlanner {
     type Planned = SchedulePlan;
     type Status = EtcdBackupScheduleStatus;
 
+    /// Its backups stay when it is deleted.
     fn plan(input: Input<'_, EtcdBackupSchedule>) -> SchedulePlan {
-        plan(input)
+        let mut out = SchedulePlan { backups: own_backups(input), ..SchedulePlan::default() };
+        if input.is_deleted() {
+            out.plan.finished = true;
+            return out;
+        }
+        let mut stage = Stage::new(StageId::Backup, State::Ready);
+        let spec = &input.object.spec;
+        let seed = format!("{}/{}", input.namespace(), input.name());
+        match Times::read(&spec.schedule, &spec.time_zone, &seed, input.now) {
+            Err(message) => {
+                stage.state = State::blocked(Reason::InvalidSpec, message);
+                out.requeue_after = Some(SLOW);
+            }
+            Ok(_) if spec.suspend => out.requeue_after = Some(SLOW),
+            Ok(times) => {
+                create(input, &times, &mut stage, &mut out);
+                stage.actions.extend(superseded(input, &out.backups, &times.zone));
+                let again = if stage.actions.is_empty() { times.wait(input.now) } else { SOON };
+                // A turn that was missed comes when the one before has ended, which is announced.
+                out.requeue_after = Some(again.clamp(SOON, SLOW));
+            }
+        }
+        out.plan.stages.push(stage);
+        out
     }
 
     fn outcome(planned: &SchedulePlan) -> berth_plan::Outcome<'_> {
@@ -92,35 +106,6 @@ impl Planner for SchedulePlanner {
     ) -> EtcdBackupScheduleStatus {
         status::status(input, planned, failure)
     }
-}
-
-/// The plan for an `EtcdBackupSchedule`. Its backups stay when it is deleted.
-pub fn plan(input: Input<'_, EtcdBackupSchedule>) -> SchedulePlan {
-    let input = ScheduleInput(input);
-    let mut out = SchedulePlan { backups: input.backups(), ..SchedulePlan::default() };
-    if input.object.metadata.deletion_timestamp.is_some() {
-        out.plan.finished = true;
-        return out;
-    }
-    let mut stage = Stage::new(StageId::Backup, State::Ready);
-    let spec = &input.object.spec;
-    let seed = format!("{}/{}", input.namespace(), input.name());
-    match Times::read(&spec.schedule, &spec.time_zone, &seed, input.now) {
-        Err(message) => {
-            stage.state = State::blocked(Reason::InvalidSpec, message);
-            out.requeue_after = Some(SLOW);
-        }
-        Ok(_) if spec.suspend => out.requeue_after = Some(SLOW),
-        Ok(times) => {
-            create(input, &times, &mut stage, &mut out);
-            stage.actions.extend(superseded(input, &out.backups, &times.zone));
-            let again = if stage.actions.is_empty() { times.wait(input.now) } else { SOON };
-            // A turn that was missed comes when the one before has ended, which is announced.
-            out.requeue_after = Some(again.clamp(SOON, SLOW));
-        }
-    }
-    out.plan.stages.push(stage);
-    out
 }
 
 /// The backup that is due, unless one is under way.
@@ -138,34 +123,20 @@ fn create(input: ScheduleInput<'_>, times: &Times, stage: &mut Stage, out: &mut 
         out.scheduled = Some(at);
         return;
     }
-    let ended = |b: &EtcdBackup| matches!(phase_of(b), Some(phase::VERIFIED | phase::FAILED));
-    if let Some(busy) = out.backups.iter().find(|b| b.metadata.deletion_timestamp.is_none() && !ended(b)) {
-        let conditions = busy.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
-        let ready = conditions::find(conditions, ConditionType::Ready);
+    if let Some(busy) = out.backups.iter().find(|b| b.metadata.deletion_timestamp.is_none() && !b.has_ended()) {
+        let ready = conditions::find(busy.conditions(), ConditionType::Ready);
         let reason = ready.and_then(|c| c.reason.parse().ok()).unwrap_or(Reason::Waiting);
-        let (name, why) = (busy.metadata.name.as_deref().unwrap_or_default(), ready.map_or("", |c| &c.message));
+        let (name, why) = (busy.name_any(), ready.map_or("", |c| &c.message));
         let message = format!("the backup of {at} was missed, since EtcdBackup {name} has not ended: {why}");
         stage.state = State::blocked(reason, message);
         return;
     }
     let spec = &input.object.spec;
-    let labels =
-        BTreeMap::from([(labels::MANAGED_BY, labels::MANAGED_BY_VALUE), (labels::ETCD_BACKUP_SCHEDULE, input.name())]);
-    let mut of = json!({"deletionPolicy": "Delete"});
-    match (&spec.secret_ref, &spec.claim_ref) {
-        (Some(own), _) => of["secretRef"] = json!(own),
-        (None, Some(own)) => of["claimRef"] = json!(own),
-        (None, None) => of["store"] = json!(spec.store),
-    }
-    for (field, reference) in [("clusterRef", &spec.cluster_ref), ("etcdClusterRef", &spec.etcd_cluster_ref)] {
-        if let Some(reference) = reference {
-            of[field] = json!(reference);
-        }
-    }
-    let object = Object::new(json!({
-        "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackup",
-        "metadata": {"name": name, "namespace": input.namespace(), "labels": labels}, "spec": of,
-    }));
+    let labels = [(labels::MANAGED_BY, labels::MANAGED_BY_VALUE), (labels::ETCD_BACKUP_SCHEDULE, input.name())];
+    let mut wanted = json!(spec.store);
+    wanted["deletionPolicy"] = "Delete".into();
+    let of = BackupOf { cluster_ref: spec.cluster_ref.clone(), etcd_cluster_ref: spec.etcd_cluster_ref.clone() };
+    let object = new_backup(&key, &labels.into(), &of, wanted);
     match object {
         Ok(object) => stage.actions.push(Action::Create(object)),
         Err(why) => stage.state = State::blocked(Reason::Error, why),
@@ -184,17 +155,13 @@ fn last_time(input: ScheduleInput<'_>) -> Option<Timestamp> {
 /// When its snapshot was taken, for hours, days and weeks: not more than a Job lasts after the `EtcdBackup` was created.
 fn taken(backup: &EtcdBackup) -> Option<Timestamp> {
     let at = proven::taken(backup)?;
-    Some(backup.metadata.creation_timestamp.as_ref().map_or(at, |created| at.min(created.0 + proven::LONGEST)))
+    Some(backup.creation_timestamp().map_or(at, |created| at.min(created.0 + proven::LONGEST)))
 }
 
 /// The newest one that counts. Whose data it is, is said by the one that was created last.
 fn newest(backups: &[EtcdBackup]) -> Option<&EtcdBackup> {
-    let of = proven::of(backups.last()?);
+    let of = proven::subject(backups.last()?);
     proven::newest(backups, &Wanted { of: &of, identity: None, until: None })
-}
-
-fn phase_of(backup: &EtcdBackup) -> Option<&str> {
-    backup.status.as_ref().and_then(|s| s.phase.as_deref())
 }
 
 /// Proven backups that nobody asked to keep, and failed ones that are old news. What is deleted has a newer one that was proven. One that is
@@ -209,11 +176,11 @@ fn superseded(input: ScheduleInput<'_>, backups: &[EtcdBackup], zone: &TimeZone)
     let newest = newest(backups).map(|b| &b.metadata.name);
     kept.extend(proven.iter().position(|b| Some(&b.metadata.name) == newest));
     let old = proven.iter().enumerate().filter(|(place, _)| !kept.contains(place)).map(|(_, backup)| *backup);
-    let failed: Vec<_> = staying().filter(|b| phase_of(b) == Some(phase::FAILED) && !proven::is_damaged(b)).collect();
+    let failed: Vec<_> = staying().filter(|b| b.phase() == Some(phase::FAILED) && !proven::is_damaged(b)).collect();
     let stale = failed.iter().take(failed.len().saturating_sub(FAILED)).copied();
     let delete = |backup: &EtcdBackup| {
         let key = ObjectKey::namespaced(Kind::EtcdBackup, input.namespace(), backup.metadata.name.clone()?);
-        let live = input.observed.get(&key).filter(|o| !observed::deleting(o))?;
+        let live = input.observed.get(&key).filter(|o| !object_meta::deleting(o))?;
         Some(Action::delete(&key, live, None))
     };
     old.chain(stale).filter_map(delete).collect()

@@ -61,14 +61,12 @@ fn next(
         let at = last.map_or(Timestamp::MIN, |read| read.at.0).max(proven::proven_at(b)?);
         Some((!fails, at, b.metadata.name.clone()?))
     };
-    let good = backups.iter().filter(|b| proven::is_good(b) && is_here(b, spec));
-    good.filter_map(known).filter(|(_, at, _)| is_due(*at)).min().map(|(.., name)| name)
+    good(backups, spec).filter_map(known).filter(|(_, at, _)| is_due(*at)).min().map(|(.., name)| name)
 }
 
-/// Whether it is in the store to which the next one goes.
-fn is_here(backup: &EtcdBackup, spec: &EtcdBackupScheduleSpec) -> bool {
-    let own = &backup.spec;
-    (&own.store, &own.secret_ref, &own.claim_ref) == (&spec.store, &spec.secret_ref, &spec.claim_ref)
+/// Good ones in the store to which the next one goes.
+fn good<'b>(backups: &'b [EtcdBackup], spec: &EtcdBackupScheduleSpec) -> impl Iterator<Item = &'b EtcdBackup> {
+    backups.iter().filter(|b| proven::is_good(b) && b.spec.store == spec.store)
 }
 
 fn last<'a>(status: &'a EtcdBackupScheduleStatus, backup: &EtcdBackup) -> Option<&'a ReadBackStatus> {
@@ -81,11 +79,11 @@ pub(super) fn unread(
     backups: &[EtcdBackup],
     spec: &EtcdBackupScheduleSpec,
 ) -> Option<String> {
-    backups.iter().filter(|b| proven::is_good(b) && is_here(b, spec)).find_map(|b| {
+    good(backups, spec).find_map(|b| {
         let read = last(status, b).filter(|read| read.failures >= Some(2))?;
         let why = read.message.as_ref()?;
         Some(format!(
-            "EtcdBackup {} could not be read back, twice: {why}. Look whether the store still has what its status.key says. Berth reads one a day, and this one again in its turn",
+            "EtcdBackup {} could not be read back, twice: {why}. Check that the store still has its status.key. Berth reads back one a day, and this one again in its turn",
             read.name
         ))
     })
@@ -94,6 +92,7 @@ pub(super) fn unread(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_api::backup::StoreRef;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use serde_json::{Value, json};
 
@@ -139,7 +138,8 @@ mod tests {
         all.push(reads("d", "2026-01-04T03:00:00Z", "b", None));
         assert_eq!(at(&mut status, &all, "2026-01-05T03:00:00Z").as_deref(), Some("a"));
         // Another store has its own, and one that is damaged is known to be.
-        let elsewhere = EtcdBackupScheduleSpec { store: "other".into(), ..spec() };
+        let elsewhere =
+            EtcdBackupScheduleSpec { store: StoreRef { name: "other".into(), ..StoreRef::default() }, ..spec() };
         assert_eq!(next(&status, &all, &elsewhere, "2026-01-09T03:00:00Z".parse().unwrap()), None);
         let damaged = json!({"damaged": {"at": "2026-01-03T03:00:00Z", "by": "x", "message": "m"}});
         all[0] = backup("a", "2026-01-01T03:00:00Z", &damaged);
@@ -164,7 +164,8 @@ mod tests {
         assert_eq!(at(&mut status, &all, "2026-01-04T03:00:00Z").as_deref(), Some("b"), "others have their turn");
         let said = unread(&status, &all, &spec()).unwrap();
         assert!(said.starts_with("EtcdBackup a could not be read back, twice: 404 Not Found."), "{said}");
-        let elsewhere = EtcdBackupScheduleSpec { store: "other".into(), ..spec() };
+        let elsewhere =
+            EtcdBackupScheduleSpec { store: StoreRef { name: "other".into(), ..StoreRef::default() }, ..spec() };
         assert_eq!(unread(&status, &all, &elsewhere), None, "nobody reads it any more");
         all.push(reads("e", "2026-01-06T03:00:00Z", "a", None));
         at(&mut status, &all, "2026-01-06T03:00:00Z");

@@ -1,44 +1,23 @@
 //! Whether an etcd's backups are as young as its schedules say: the condition `BackupReady` of what is backed up.
 
-use berth_api::backup::BackupRef;
-use berth_api::backup_schedule::{EtcdBackupSchedule, EtcdBackupScheduleSpec};
+use crate::objects::list;
+use berth_api::backup_schedule::EtcdBackupSchedule;
 use berth_api::conditions::{ConditionType, Reason, Verdict};
 use berth_api::labels;
+use berth_plan::etcd_home::Home;
 use berth_plan::observed::Observed;
 use berth_plan::times::Times;
 use berth_render::Kind;
 use jiff::{SignedDuration, Timestamp};
+use kube_core::ResourceExt;
 use serde_json::Value;
 
 /// How long after its time a backup may take to be proven: its turn in the fleet, and an hour for its Job.
 const GRACE: SignedDuration = SignedDuration::from_hours(2);
 
-/// What refers to the thing that is backed up.
-type Reference = fn(&EtcdBackupScheduleSpec) -> Option<&BackupRef>;
-
-/// Of a `Cluster`. `etcd`: its etcd, if that is there.
-pub fn of_cluster(
-    observed: &Observed,
-    (namespace, name): (&str, &str),
-    etcd: Option<&Data>,
-    now: Timestamp,
-) -> Option<Verdict> {
-    verdict(observed, namespace, (|spec| spec.cluster_ref.as_ref(), name), etcd, now)
-}
-
-/// Of an `EtcdCluster` that belongs to no `Cluster`.
-pub fn of_etcd(
-    observed: &Observed,
-    (namespace, name): (&str, &str),
-    etcd: Option<&Data>,
-    now: Timestamp,
-) -> Option<Verdict> {
-    verdict(observed, namespace, (|spec| spec.etcd_cluster_ref.as_ref(), name), etcd, now)
-}
-
 /// What is to be backed up.
 #[derive(Clone, Debug)]
-pub struct Data {
+struct Data {
     /// UID of the `EtcdCluster` that it was first made for.
     identity: String,
     /// When the `EtcdCluster` was created.
@@ -46,28 +25,24 @@ pub struct Data {
 }
 
 impl Data {
-    /// Of an etcd. None: it has not been formed yet.
-    pub fn of(etcd: &Value) -> Option<Self> {
+    /// None: it has not been formed yet.
+    fn new(etcd: &Value) -> Option<Self> {
         let identity = etcd.pointer("/status/identity")?.as_str()?.to_owned();
         let since = etcd.pointer("/metadata/creationTimestamp").and_then(Value::as_str);
         Some(Self { identity, since: since.and_then(|at| at.parse().ok()) })
     }
 }
 
-/// None: nothing is scheduled. The best of several schedules counts: what another one proved is proven.
-fn verdict(
-    observed: &Observed,
-    namespace: &str,
-    (reference, name): (Reference, &str),
-    etcd: Option<&Data>,
-    now: Timestamp,
-) -> Option<Verdict> {
-    let all = observed.of_kind(Kind::EtcdBackupSchedule, namespace);
-    let all = all.filter_map(|(_, o)| serde_json::from_value::<EtcdBackupSchedule>(o.clone()).ok());
+/// Of a `Cluster`, or of an `EtcdCluster` that belongs to none. `etcd`: its etcd, if that is there. None: nothing is scheduled. The best of several
+/// schedules counts: what another one proved is proven.
+pub fn verdict(observed: &Observed, home: Home<'_>, etcd: Option<&Value>, now: Timestamp) -> Option<Verdict> {
+    let data = etcd.and_then(Data::new);
+    let all = list::<EtcdBackupSchedule>(observed, Kind::EtcdBackupSchedule, home.namespace);
     let about = |s: &EtcdBackupSchedule| {
-        s.metadata.deletion_timestamp.is_none() && reference(&s.spec).is_some_and(|r| r.name == name)
+        let of = if home.field == "clusterRef" { &s.spec.cluster_ref } else { &s.spec.etcd_cluster_ref };
+        s.metadata.deletion_timestamp.is_none() && of.as_ref().is_some_and(|of| of.name == home.name)
     };
-    let judged = all.filter(about).map(|schedule| judge(&schedule, etcd, now));
+    let judged = all.filter(about).map(|schedule| judge(&schedule, data.as_ref(), now));
     judged.max_by_key(|v| match (v.status, v.reason) {
         (Some(true), _) => 3,
         (None, Reason::Waiting) => 2,
@@ -79,10 +54,13 @@ fn verdict(
 fn judge(schedule: &EtcdBackupSchedule, etcd: Option<&Data>, now: Timestamp) -> Verdict {
     let said = |status, reason, message: String| Verdict::new(ConditionType::BackupReady, status, reason, message);
     let (spec, meta) = (&schedule.spec, &schedule.metadata);
-    let name = meta.name.as_deref().unwrap_or_default();
-    let given = meta.labels.as_ref().is_some_and(|all| all.contains_key(labels::CLUSTER_NAME));
-    let by = if given { format!("{name} (the platform's default)") } else { name.to_owned() };
-    let seed = format!("{}/{name}", meta.namespace.as_deref().unwrap_or_default());
+    let name = schedule.name_any();
+    let by = if schedule.labels().contains_key(labels::CLUSTER_NAME) {
+        format!("{name} (the platform's default)")
+    } else {
+        name.clone()
+    };
+    let seed = format!("{}/{name}", schedule.namespace().unwrap_or_default());
     if spec.suspend {
         return said(None, Reason::Paused, format!("EtcdBackupSchedule {name} is suspended: no backup is taken"));
     }
@@ -97,8 +75,7 @@ fn judge(schedule: &EtcdBackupSchedule, etcd: Option<&Data>, now: Timestamp) -> 
     let proven = status.and_then(|s| s.last_verified_time.as_ref()).map(|t| t.0).filter(|_| is_its);
     let made = meta.creation_timestamp.as_ref().map_or(now, |t| t.0);
     let made = etcd.and_then(|etcd| etcd.since).map_or(made, |since| made.max(since));
-    let none =
-        if is_its { "" } else { "; those that it has are of an earlier etcd of this name, which held other data" };
+    let none = if is_its { "" } else { "; its backups so far are of an earlier etcd of this name" };
     let missed = times.due(proven.unwrap_or(made), now - GRACE);
     match (proven, missed) {
         (Some(at), None) => said(
@@ -118,7 +95,7 @@ fn judge(schedule: &EtcdBackupSchedule, etcd: Option<&Data>, now: Timestamp) -> 
                 Some(false),
                 Reason::BackupOverdue,
                 format!(
-                    "the backup of {due:.0} is not proven, and {newest}: what was written since would be lost with this etcd. The status of EtcdBackupSchedule {by} says why"
+                    "the backup of {due:.0} is not proven, and {newest}: writes since then have no backup. See the status of EtcdBackupSchedule {by}"
                 ),
             )
         }
@@ -130,6 +107,8 @@ mod tests {
     use super::*;
     use berth_render::ObjectKey;
     use serde_json::json;
+
+    const ACME: Home<'_> = Home { namespace: "team-a", field: "clusterRef", name: "acme" };
 
     fn at(text: &str) -> Timestamp {
         text.parse().unwrap()
@@ -148,7 +127,7 @@ mod tests {
     }
 
     fn says(all: &[(&str, &Value, &Value)], now: &str) -> Option<(Option<bool>, Reason)> {
-        of_cluster(&seen(all), ("team-a", "acme"), None, at(now)).map(|v| (v.status, v.reason))
+        verdict(&seen(all), ACME, None, at(now)).map(|v| (v.status, v.reason))
     }
 
     #[test]
@@ -158,8 +137,11 @@ mod tests {
         let alone = json!({"clusterRef": null, "etcdClusterRef": {"name": "acme"}});
         let observed = seen(&[("alone", &alone, &json!({}))]);
         let now = at("2026-01-01T00:10:00Z");
-        assert_eq!(of_cluster(&observed, ("team-a", "acme"), None, now), None);
-        assert_eq!(of_etcd(&observed, ("team-a", "acme"), None, now).unwrap().reason, Reason::Waiting);
+        assert_eq!(verdict(&observed, ACME, None, now), None);
+        assert_eq!(
+            verdict(&observed, Home { field: "etcdClusterRef", ..ACME }, None, now).unwrap().reason,
+            Reason::Waiting
+        );
     }
 
     #[test]
@@ -199,13 +181,13 @@ mod tests {
         let of = |identity: &str, now: &str| {
             let etcd =
                 json!({"metadata": {"creationTimestamp": "2026-01-04T12:00:00Z"}, "status": {"identity": identity}});
-            of_cluster(&observed, ("team-a", "acme"), Data::of(&etcd).as_ref(), at(now)).unwrap()
+            verdict(&observed, ACME, Some(&etcd), at(now)).unwrap()
         };
         let verdict = of("before", "2026-01-04T13:00:00Z");
         assert_eq!((verdict.status, verdict.reason), (Some(true), Reason::AsExpected));
         let verdict = of("own", "2026-01-05T04:00:00Z");
         assert_eq!((verdict.status, verdict.reason), (None, Reason::Waiting), "its own first one is due at three");
-        assert!(verdict.message.ends_with("of an earlier etcd of this name, which held other data"), "{verdict:?}");
+        assert!(verdict.message.ends_with("its backups so far are of an earlier etcd of this name"), "{verdict:?}");
         let verdict = of("own", "2026-01-05T05:10:00Z");
         assert_eq!((verdict.status, verdict.reason), (Some(false), Reason::BackupOverdue));
         assert!(verdict.message.contains("no earlier one of this data was taken"), "{verdict:?}");

@@ -1,15 +1,16 @@
 //! What an `EtcdBackupSchedule` says of itself.
 
-use super::{ScheduleInput, SchedulePlan, last_time, newest, phase_of, read};
+use super::{ScheduleInput, SchedulePlan, last_time, newest, read};
 use crate::backup::proven;
 use berth_api::EtcdBackupSchedule;
-use berth_api::backup::{EtcdBackup, phase};
+use berth_api::backup::phase;
 use berth_api::backup_schedule::{EtcdBackupScheduleStatus, Keep};
 use berth_api::conditions::{self, ConditionType as T, Reason, Verdict};
 use berth_plan::failure::Failure;
 use berth_plan::model::{Action, State};
 use berth_plan::{Input, verdicts};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube_core::ResourceExt;
 
 /// The new status.
 pub fn status(
@@ -17,7 +18,6 @@ pub fn status(
     planned: &SchedulePlan,
     failure: Option<&Failure>,
 ) -> EtcdBackupScheduleStatus {
-    let input = ScheduleInput(input);
     let old = input.object.status.clone().unwrap_or_default();
     let generation = input.object.metadata.generation.unwrap_or_default();
     let mut status = EtcdBackupScheduleStatus { observed_generation: Some(generation), ..old.clone() };
@@ -59,13 +59,11 @@ fn verdicts(
     if let Some(State::Blocked { reason, message }) = state {
         return bad(*reason, message.clone());
     }
-    let ended = |b: &&EtcdBackup| matches!(phase_of(b), Some(phase::VERIFIED | phase::FAILED));
-    let last = planned.backups.iter().rfind(ended);
-    if let Some(failed) = last.filter(|b| phase_of(b) == Some(phase::FAILED)) {
-        let conditions = failed.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
-        let degraded = conditions::find(conditions, T::Degraded);
+    let last = planned.backups.iter().rfind(|b| b.has_ended());
+    if let Some(failed) = last.filter(|b| b.phase() == Some(phase::FAILED)) {
+        let degraded = conditions::find(failed.conditions(), T::Degraded);
         let reason = degraded.and_then(|c| c.reason.parse().ok()).unwrap_or(Reason::BackupFailed);
-        let name = failed.metadata.name.as_deref().unwrap_or_default();
+        let name = failed.name_any();
         let why = degraded.map(|c| c.message.as_str()).unwrap_or_default();
         let what = if proven::is_damaged(failed) { "is not good any more" } else { "failed" };
         return bad(reason, format!("the last backup, EtcdBackup {name}, {what}: {why}"));

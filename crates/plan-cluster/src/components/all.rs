@@ -9,7 +9,7 @@ pub static ALL: [&Component; 3] = [&apiserver::COMPONENT, &controller_manager::C
 #[cfg(test)]
 mod tests {
     use super::*;
-    use berth_render::Binary;
+    use berth_render::{Binary, KUBERNETES, Role};
     use std::collections::BTreeSet;
 
     #[test]
@@ -19,7 +19,8 @@ mod tests {
         for of in [Component::name, Component::field, |c: &Component| c.secret] {
             assert_eq!(ALL.iter().map(|c| of(c)).collect::<BTreeSet<_>>().len(), ALL.len());
         }
-        let before = |c: &Component, first| ALL.iter().take_while(|o| o.binary != c.binary).any(|o| o.binary == first);
-        assert!(ALL.iter().all(|c| c.after.is_none_or(|first| before(c, first))), "what changes first comes first");
+        let programs: Vec<_> = KUBERNETES.programs.iter().map(|(binary, _)| *binary).collect();
+        assert_eq!(ALL.map(|c| c.binary).to_vec(), programs);
+        assert!(KUBERNETES.programs.iter().enumerate().all(|(n, (_, role))| (*role == Role::Api) == (n == 0)));
     }
 }

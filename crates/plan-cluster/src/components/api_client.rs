@@ -1,6 +1,6 @@
 //! What the rows of components have in common.
 
-use super::component::{Component, Prepared, Rendered};
+use super::component::{Component, Prepared};
 use crate::subject::Tenant;
 use berth_api::names;
 use berth_plan::model::State;
@@ -55,5 +55,5 @@ pub(super) fn api_client(
             approver: names::APPROVER_PKI.into(),
         },
     };
-    Ok(render_api_client(templates, component.binary, &values).map(Rendered::from))
+    Ok(render_api_client(templates, component.binary, &values)?.into())
 }

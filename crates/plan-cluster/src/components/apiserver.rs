@@ -1,8 +1,8 @@
 //! kube-apiserver.
 
 use super::apiserver_values::values_of;
-use super::component::{Asked, Component, Prepared, Rendered};
-use super::slots;
+use super::component::{Asked, Component, Prepared};
+use super::{advertise, slots};
 use crate::endpoint::sans;
 use crate::isolation::ends::{Allow, End, Port, allow};
 use crate::pki::certificates::{KUBELET_CLIENT, client, keep_former_names};
@@ -10,7 +10,7 @@ use crate::subject::Tenant;
 use crate::vpc;
 use berth_api::names;
 use berth_pki::{CertSpec, Usage};
-use berth_plan::secrets::Content;
+use berth_plan::model::SecretEntry;
 use berth_render::values::Workload;
 use berth_render::{Binary, TemplateSet, render_apiserver};
 
@@ -29,7 +29,26 @@ pub(super) static COMPONENT: Component = Component {
     secret: names::APISERVER_PKI,
     certificates,
     connections: &CONNECTIONS,
-    after: None,
+    reads: &[
+        ("network.serviceCIDRs", "service_cidrs"),
+        ("network.dnsDomain", "service_account_issuers"),
+        ("apiServer.authentication.jwt", "jwt"),
+        ("apiServer.admission.configuration", "admission"),
+        ("apiServer.admission.configuration", "admission_enables"),
+        ("apiServer.trustedCA", "trusted_ca"),
+        ("apiServer.serviceAccountIssuers", "service_account_issuers"),
+        ("apiServer.audit.policy", "audit.policy"),
+        ("apiServer.audit.webhook", "audit.webhook"),
+        // Whether there is anything of it: an older operator knows none.
+        ("apiServer.audit.webhook", "audit"),
+        ("proxy.http", "proxy"),
+        ("proxy.https", "proxy"),
+        ("proxy.noProxy", "proxy"),
+        ("vpc.attachment", "vpc.interface"),
+        ("vpc.addresses", "vpc.address"),
+        ("vpc.virtualIP", "vpc.sidecar"),
+        ("vpc.routes", "vpc.sidecar"),
+    ],
     objects,
 };
 
@@ -45,16 +64,16 @@ const CONNECTIONS: [Allow; 4] = [
     allow(API, End::Outside, Port::Any),
 ];
 
-fn certificates(t: &Tenant<'_>) -> Option<Vec<Content>> {
+fn certificates(t: &Tenant<'_>) -> Option<Vec<SecretEntry>> {
     let life = t.settings.leaf_lifetime;
     let (ca, proxy) = (t.secret(names::ca(t.name)), t.secret(names::proxy_ca(t.name)));
     let (mut dns_names, mut ip_addresses) = sans(t)?;
     keep_former_names(t, &mut dns_names, &mut ip_addresses);
     let serving = CertSpec { usage: Usage::Server, dns_names, ip_addresses, ..client("kube-apiserver", &[], life) };
     Some(vec![
-        Content::Leaf("apiserver".into(), serving, ca.clone()),
-        Content::Leaf("apiserver-kubelet-client".into(), client(KUBELET_CLIENT, &[], life), ca),
-        Content::Leaf("front-proxy-client".into(), client("front-proxy-client", &[], life), proxy),
+        SecretEntry::leaf("apiserver", serving, ca.clone()),
+        SecretEntry::leaf("apiserver-kubelet-client", client(KUBELET_CLIENT, &[], life), ca),
+        SecretEntry::leaf("front-proxy-client", client("front-proxy-client", &[], life), proxy),
     ])
 }
 
@@ -66,8 +85,7 @@ fn objects(t: &Tenant<'_>, templates: &TemplateSet, workload: Workload) -> Prepa
         let mut values = vpc::values(t, templates, values_of(t, workload)?)?;
         vpc::ask(&mut values, vpc::definition_namespace(t, templates, vpc), vpc, None);
         let definition = vpc::copy(t, templates, vpc)?;
-        let all = render_apiserver(templates, &values).map(|all| definition.into_iter().chain(all).collect::<Vec<_>>());
-        return Ok(all.map(Rendered::from));
+        return Ok(definition.into_iter().chain(render_apiserver(templates, &values)?).collect::<Vec<_>>().into());
     }
-    Ok(render_apiserver(templates, &values_of(t, workload)?).map(Rendered::from))
+    Ok(advertise::render(t, templates, values_of(t, workload)?)?.into())
 }

@@ -1,13 +1,14 @@
 //! What the templates of the API server are rendered from.
 
+use super::advertise::advertised;
 use super::api_client::{checksums, root};
 use crate::subject::Tenant;
-use berth_api::names;
+use crate::{api_files, audit, proxy};
+use berth_api::cluster::default_issuer;
+use berth_api::{ClusterSpec, names};
 use berth_plan::model::State;
 use berth_render::Binary;
-use berth_render::values::{ApiServerSecrets, ApiServerValues, EtcdAccess, HostAlias, VpcSlot, Workload};
-use serde_json::Value;
-use std::net::IpAddr;
+use berth_render::values::{ApiServerSecrets, ApiServerValues, AuditValues, EtcdAccess, HostAlias, VpcSlot, Workload};
 
 /// Its name among the etcd's clients.
 pub(crate) const ETCD_CLIENT: &str = names::APISERVER;
@@ -15,18 +16,16 @@ pub(crate) const ETCD_CLIENT: &str = names::APISERVER;
 /// What the templates of the API server are rendered from, apart from slots.
 pub(super) fn values_of(t: &Tenant<'_>, mut workload: Workload) -> Result<ApiServerValues, State> {
     let spec = &t.cluster.spec.api_server;
-    let advertise_address = advertise(t).ok_or_else(|| State::waiting("Service kube-apiserver to get an address"))?;
+    let advertise_address = advertised(t)?.now.to_string();
     let (etcd, aliases) = etcd_access(t)?;
+    let (pin, _) = t.release.pin_of(Binary::ApiServer);
+    let proxy = proxy::variables(t, pin, &aliases);
     workload.host_aliases = aliases;
     let mut sums = vec![root("ca", names::ca(t.name)), root("front-proxy-ca", names::proxy_ca(t.name))];
     sums.push(root("service-account", names::service_account(t.name)));
     sums.push(("etcd-ca", etcd.client_secret.clone(), "ca.crt"));
     workload.checksums = checksums(t, &sums)?;
     let network = &t.cluster.spec.network;
-    let service_account_issuers = match spec.service_account_issuers.as_slice() {
-        [] => vec![format!("https://kubernetes.default.svc.{}", network.dns_domain)],
-        given => given.to_vec(),
-    };
     Ok(ApiServerValues {
         meta: t.meta(),
         workload,
@@ -43,23 +42,25 @@ pub(super) fn values_of(t: &Tenant<'_>, mut workload: Workload) -> Result<ApiSer
             pki: names::APISERVER_PKI.into(),
             encryption: names::APISERVER_ENCRYPTION.into(),
         },
-        service_account_issuers,
+        service_account_issuers: service_account_issuers(&t.cluster.spec),
         jwt: spec.authentication.jwt.clone(),
+        audit: AuditValues {
+            policy: spec.audit.policy.as_ref().map(api_files::audit_policy),
+            webhook: audit::wanted(t)?,
+        },
+        proxy,
+        admission: api_files::plugins(&spec.admission),
+        admission_enables: api_files::enabled(&spec.admission),
+        trusted_ca: spec.trusted_ca.clone(),
     })
 }
 
-/// `--advertise-address`. Another IP address rolls the pods, one after the other: those show the new certificate at once, and the ones that
-/// run only minutes later. Where there is none any more, nothing is to be shown.
-fn advertise(t: &Tenant<'_>) -> Option<String> {
-    let live = || {
-        let containers = t.workloads(Binary::ApiServer).first()?.pointer("/spec/template/spec/containers")?;
-        let words =
-            |c: &Value| ["command", "args"].map(|list| c[list].as_array().cloned().unwrap_or_default()).concat();
-        let mut flags = containers.as_array()?.iter().flat_map(words);
-        flags.find_map(|w| w.as_str()?.strip_prefix("--advertise-address=")?.parse::<IpAddr>().ok())
-    };
-    let published = t.endpoint.advertised.map(|(address, _)| address);
-    Some(published.or_else(live).or(t.endpoint.cluster_ip)?.to_string())
+/// Issuers of the tokens of service accounts; the first signs.
+pub(crate) fn service_account_issuers(spec: &ClusterSpec) -> Vec<String> {
+    match spec.api_server.service_account_issuers.as_slice() {
+        [] => vec![default_issuer(&spec.network.dns_domain)],
+        given => given.to_vec(),
+    }
 }
 
 /// The tenant's etcd, once its addresses and the client certificate are known.

@@ -4,12 +4,13 @@ use crate::isolation::ends::Allow;
 use crate::subject::Tenant;
 use berth_api::ClusterSpec;
 use berth_api::common::{Arg, Placement, Resources};
+use berth_plan::model::SecretEntry;
 use berth_plan::model::State;
-use berth_plan::secrets::Content;
 use berth_render::values::Workload;
-use berth_render::{Binary, Object, RenderError, TemplateSet};
+use berth_render::{Binary, Object, TemplateSet};
 
 /// Everything in which components differ.
+#[derive(Debug)]
 pub struct Component {
     /// The binary. Its name is that of the container, the Deployment, the image and the label's value.
     pub binary: Binary,
@@ -18,11 +19,11 @@ pub struct Component {
     /// The Secret with its certificates.
     pub secret: &'static str,
     /// What that Secret holds; None while something for it, such as an address, is awaited.
-    pub(crate) certificates: fn(&Tenant<'_>) -> Option<Vec<Content>>,
+    pub(crate) certificates: fn(&Tenant<'_>) -> Option<Vec<SecretEntry>>,
     /// Connections that its pods take part in, beside those of etcd.
     pub(crate) connections: &'static [Allow],
-    /// Changes of it wait until this one is rolled out.
-    pub(crate) after: Option<Binary>,
+    /// Fields of the spec, beside its own part, that become values of its templates: (field, value).
+    pub(crate) reads: &'static [(&'static str, &'static str)],
     /// Its objects, from the workload that all components have in common.
     pub(crate) objects: fn(&Tenant<'_>, &TemplateSet, Workload) -> Prepared,
 }
@@ -59,14 +60,8 @@ impl Component {
     }
 }
 
-impl std::fmt::Debug for Component {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
 /// A component's objects, or what is missing for them.
-pub(crate) type Prepared = Result<Result<Rendered, RenderError>, State>;
+pub(crate) type Prepared = Result<Rendered, State>;
 
 /// A component's objects as they are to be now.
 #[derive(Clone, Debug, Default)]

@@ -16,7 +16,7 @@ pub(super) static COMPONENT: Component = Component {
     secret: names::CONTROLLER_MANAGER_PKI,
     certificates: |t| Some(certificates::api_client(t, Binary::ControllerManager.name())),
     connections: &CONNECTIONS,
-    after: Some(Binary::ApiServer),
+    reads: &[("network.serviceCIDRs", "service_cidrs"), ("network.podCIDRs", "pod_cidrs")],
     objects,
 };
 

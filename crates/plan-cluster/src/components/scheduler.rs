@@ -14,7 +14,7 @@ pub(super) static COMPONENT: Component = Component {
     secret: names::SCHEDULER_PKI,
     certificates: |t| Some(certificates::api_client(t, Binary::Scheduler.name())),
     connections: &CONNECTIONS,
-    after: Some(Binary::ApiServer),
+    reads: &[],
     objects: |t, templates, workload| api_client(t, templates, &COMPONENT, workload, vec![]),
 };
 

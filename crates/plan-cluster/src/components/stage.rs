@@ -5,15 +5,19 @@
 use super::component::{Asked, Component};
 use super::soak::with_canary;
 use super::{ALL, Workloads, slots};
+use crate::admission;
+use crate::audit;
+use crate::leads;
 use crate::ours::{ensure, is_ours};
 use crate::planned::ClusterPlan;
+use crate::proxy;
 use crate::subject::Tenant;
 use crate::validate::component as asked_args;
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
-use berth_plan::model::{Action, Plan, Stage, StageId, State};
-use berth_plan::observed::{deleting, label};
-use berth_plan::workload;
+use berth_plan::model::{Plan, Stage, StageId, State};
+use berth_plan::object_meta::{deleting, label};
+use berth_plan::{run_level, workload};
 use berth_render::values::{ExtraArg, Workload};
 use berth_render::{Binary, Kind, Object, ObjectKey, TemplateSet};
 use serde_json::Value;
@@ -31,16 +35,15 @@ fn stage(t: &Tenant<'_>, component: &Component, plan: &Plan, before: &[Stage]) -
     let prepared = workload(t, component).and_then(|(templates, workload)| (component.objects)(t, templates, workload));
     match prepared {
         Err(state) => stage.state = state,
-        Ok(Err(bug)) => stage.state = State::blocked(Reason::Error, bug.to_string()),
-        Ok(Ok(rendered)) => {
+        Ok(rendered) => {
             left = rendered.left;
             let runs = |o: &Object| matches!(o.key().kind, Kind::Deployment | Kind::StatefulSet);
-            for o in rendered.objects.into_iter().filter(|o| t.restore().is_none() || !runs(o)) {
-                let o = workload::with_registry_annotation(o, &t.cluster.spec.images);
+            for o in rendered.objects.into_iter().filter(|o| t.run_level.runs_clients() || !runs(o)) {
+                let o = workload::with_registry_annotation(o, &t.cluster.spec.images, component.binary);
                 ensure(&mut stage, t.observed, with_canary(t, component.binary, o));
             }
-            let first = component
-                .after
+            let api = t.distribution.api();
+            let first = Some(api)
                 .filter(|first| before.iter().any(|s| s.id == StageId::ControlPlane(*first) && !s.state.is_done()))
                 // On the way back to the old minor the order is the other way round.
                 .filter(|_| !t.release.change.as_ref().is_some_and(|change| change.back));
@@ -52,13 +55,13 @@ fn stage(t: &Tenant<'_>, component: &Component, plan: &Plan, before: &[Stage]) -
             }
         }
     }
-    if t.restore().is_some() {
+    if !t.run_level.runs_clients() {
         stop(t, component, &mut stage);
         left = None;
     }
-    if t.restore().is_none()
+    if t.run_level.runs_clients()
         && (stage.state.is_done() || (matches!(stage.state, State::Waiting { .. }) && stage.actions.is_empty()))
-        && let Some(progress) = progress(t, name, &live)
+        && let Some(progress) = progress(t, component.binary, &live)
     {
         stage.state = progress;
     }
@@ -71,12 +74,21 @@ fn stage(t: &Tenant<'_>, component: &Component, plan: &Plan, before: &[Stage]) -
     }
     // Whatever could not be rendered now is still ours, and what pods may read that are about to go.
     let settled = stage.state.is_done();
+    if settled && let Some(message) = leads::not_leading(t, component.binary) {
+        stage.state = match admission::of_leases(t) {
+            Some(why) => {
+                State::Reported { reason: Reason::WebhookInTheWay, message: format!("{}: {why}", component.name()) }
+            }
+            None => State::Reported { reason: Reason::NotLeading, message },
+        };
+    }
     let rest = owned(t, name).filter(|key| !stage.owns.contains(key) && !slots::is_left_over(t, key));
     let rest: Vec<ObjectKey> = rest.filter(|key| key.kind != Kind::ConfigMap || !settled).collect();
     stage.owns.extend(rest);
     if let (true, Some(live)) = (stage.state.is_done(), live.first()) {
-        let pods = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, name);
-        stage.notes.extend(workload::injected(live, pods));
+        let pods = || workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, name);
+        stage.notes.extend(workload::injected(live, pods()));
+        stage.notes.extend(pods().find_map(|(_, pod)| proxy::injected(t, component.binary, pod)));
     }
     stage
 }
@@ -85,10 +97,10 @@ fn stage(t: &Tenant<'_>, component: &Component, plan: &Plan, before: &[Stage]) -
 fn stop(t: &Tenant<'_>, component: &Component, stage: &mut Stage) {
     let workloads = t.workloads(component.binary);
     stage.owns.extend(workloads.keys().iter().cloned());
-    let runs = |live: &&Value| is_ours(live) && live.pointer("/spec/replicas").and_then(Value::as_i64) != Some(0);
     for key in workloads.keys() {
-        let live = t.observed.get(key).filter(runs);
-        stage.actions.extend(live.map(|live| Action::scale_to_zero(key, live)));
+        if let Some(live) = t.observed.get(key).filter(|live| is_ours(live)) {
+            run_level::stop(stage, key, live);
+        }
     }
     if !matches!(stage.state, State::Blocked { .. }) {
         let on = "etcd to be restored from a backup; until then its pods are stopped".into();
@@ -101,6 +113,9 @@ fn workload<'t>(t: &'t Tenant<'_>, component: &Component) -> Result<(&'t Templat
     let (pin, emulates) = t.release.pin_of(component.binary);
     let templates = t.templates_of(pin).ok_or_else(|| State::waiting("the pinned templates"))?;
     let mut extra_args = asked_args(t, component)?;
+    if component.binary == Binary::ApiServer {
+        audit::without_unread(t, &mut extra_args);
+    }
     let emulates = emulates.map(|minor| ExtraArg { name: EMULATED_VERSION.into(), value: minor.to_string() });
     extra_args.splice(0..0, emulates);
     let Asked { replicas, resources, placement, .. } = (component.asked)(&t.cluster.spec);
@@ -118,6 +133,7 @@ fn workload<'t>(t: &'t Tenant<'_>, component: &Component) -> Result<(&'t Templat
         agent_delivery: pin.agent_delivery,
         run_as_user: run_as_user(&t.cp_namespace),
         resources: resources.cloned(),
+        helpers: workload::helpers(pin.helper_resources.as_ref(), t.cluster.spec.helpers.resources.as_ref()),
         placement: placement.clone(),
         extra_args,
         ..Workload::default()
@@ -153,21 +169,25 @@ fn owned<'a>(t: &'a Tenant<'_>, name: &'a str) -> impl Iterator<Item = ObjectKey
 }
 
 /// What its rollout waits for. None: it is through, or nothing of it is there.
-fn progress(t: &Tenant<'_>, name: &str, live: &Workloads<'_>) -> Option<State> {
+fn progress(t: &Tenant<'_>, binary: Binary, live: &Workloads<'_>) -> Option<State> {
+    let name = binary.name();
     let rollout = live.rollout().filter(|rollout| !rollout.settled)?;
-    let problem = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, name)
-        .find_map(|(_, p)| workload::pod_problem(p));
-    if let Some((reason, on)) = problem {
+    let pods = || workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, name).map(|(_, pod)| pod);
+    let mut unready = pods().filter(|pod| !workload::pod_ready(pod) && !deleting(pod));
+    let proxied = unready.find_map(|pod| proxy::injected(t, binary, pod));
+    if let Some((reason, on)) = pods().find_map(workload::pod_problem) {
+        let on = proxied.into_iter().chain([on]).collect::<Vec<_>>().join("; ");
         return Some(State::Waiting { reason, on });
     }
-    if let Some(message) = live.live().find_map(workload::replica_failure) {
+    let explained = |live: &Value, why| workload::explained(why, &live["spec"]["template"], &t.cp_namespace);
+    let refused = live.live().find_map(|live| workload::replica_failure(live).map(|why| explained(live, why)));
+    if let Some(message) = refused {
         return Some(State::Waiting {
             reason: Reason::Rejected,
             on: format!("its pods, which the API server refuses to create: {message}"),
         });
     }
     let mut on = format!("{} of {} pods are updated and ready", rollout.ready, rollout.desired);
-    let pods = || workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, name).map(|(_, pod)| pod);
     let old = match (rollout.old, pods().filter(|pod| deleting(pod)).count()) {
         (0, _) => None,
         (n, 0) => Some(format!("old pods left: {n}")),
@@ -187,6 +207,9 @@ fn progress(t: &Tenant<'_>, name: &str, live: &Workloads<'_>) -> Option<State> {
         pods().filter_map(workload::pod_start).find(|(since, _)| t.now.duration_since(*since) >= workload::SLOW_START);
     if let Some((_, starting)) = starting {
         on = format!("{on}; {starting}");
+    }
+    if let Some(proxied) = proxied {
+        on = format!("{on}; {proxied}");
     }
     Some(State::Waiting {
         reason: if rollout.serving { Reason::RollingOut } else { Reason::PodsNotReady },

@@ -17,7 +17,7 @@ pub(crate) struct Workloads<'a> {
 impl<'a> Workloads<'a> {
     /// Of a control plane: a Deployment; or a StatefulSet for each of the addresses that `spec.vpc` gives API servers, in their order. Not all that is
     /// there under these names has to be Berth's.
-    pub(crate) fn of(cluster: &Cluster, observed: &'a Observed, cp_namespace: &str, binary: Binary) -> Self {
+    pub(crate) fn seen(cluster: &Cluster, observed: &'a Observed, cp_namespace: &str, binary: Binary) -> Self {
         let slot = |n| ObjectKey::namespaced(Kind::StatefulSet, cp_namespace, names::slot(binary.name(), n));
         let keys = match &cluster.spec.vpc {
             Some(vpc) if binary == Binary::ApiServer && !vpc.addresses.is_empty() => {

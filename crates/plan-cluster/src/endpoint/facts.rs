@@ -1,5 +1,6 @@
 //! Where the API is, by what is there.
 
+use super::pods::{Family, ForPods, Known, before, decide};
 use crate::ours::is_ours;
 use crate::validate::host;
 use crate::vpc::addresses;
@@ -31,9 +32,13 @@ pub(crate) struct Endpoint {
     /// in there, and where there is no such address (the host is refused, the load balancer gives none) although kubeconfigs were handed
     /// out before: what runs is still watched.
     pub(crate) dialled: Option<(String, i32)>,
-    /// The address and port that the tenant's `kubernetes` Service points to: an IP that clients of the endpoint reach, with the port
-    /// that goes with it. While there is none, what the Service had before stays.
-    pub(crate) advertised: Option<(IpAddr, i32)>,
+    /// The address that the spec asks for inside, or why it is refused.
+    pub(crate) given: Result<Option<IpAddr>, String>,
+    /// The address that the tenant's `kubernetes` Service leads to, and the port that goes with it. While there is none, what the Service
+    /// had before stays.
+    pub(crate) for_pods: Option<(ForPods, i32)>,
+    /// What was taken for `--advertise-address` before pods' address was decided by itself: what runs follows it as it did.
+    pub(crate) advertised_before: Option<IpAddr>,
     /// Host and port at which the tenant's nodes reach the API: in its VPC, or where it is published.
     pub(crate) nodes: Option<(String, i32)>,
     /// The server that the kubeconfigs name that were handed out.
@@ -53,10 +58,13 @@ impl Endpoint {
         let int = |path: &str| at(path).and_then(Value::as_i64).and_then(|n| i32::try_from(n).ok());
         let cluster_ip: Option<IpAddr> = at("/spec/clusterIP").and_then(|ip| ip.as_str()?.parse().ok());
         let told = cluster.status.as_ref().map(|s| s.endpoints.as_slice()).unwrap_or_default();
-        let load_balancer = at("/status/loadBalancer/ingress").and_then(|i| load_balancer(i.as_array()?, told));
         let ingress = at("/status/loadBalancer/ingress").and_then(Value::as_array);
-        let balanced = ingress.into_iter().flatten().filter_map(|i| i["ip"].as_str()?.parse().ok()).collect();
-        let host = wanted_host(asked.host.as_deref(), cluster_ip, load_balancer.as_deref(), meta);
+        let load_balancer = ingress.and_then(|all| load_balancer(all, told));
+        let balanced = ingress.into_iter().flatten().filter_map(|i| i["ip"].as_str()?.parse().ok());
+        let balanced: Vec<IpAddr> = balanced.collect();
+        let own = own(cluster_ip, load_balancer.as_deref());
+        let host = wanted_host(asked.host.as_deref(), &own, meta);
+        let given = wanted_address(asked.advertise_address.as_deref(), &own, &balanced, meta);
         let port = int("/spec/ports/0/port").unwrap_or(asked.port);
         // Nodes see to source ranges themselves (kube-proxy), also for what is dialled from their own pods, and the operator is not among those.
         let narrowed = asked.type_ == EndpointType::LoadBalancer
@@ -77,13 +85,37 @@ impl Endpoint {
             Some(_) => dial_inside(),
             None => handed_out.as_ref().and_then(|_| dial_inside()),
         };
-        let advertised = published.as_ref().zip(inside).map(|((_, port_outside), inside)| {
-            let given = host.clone().ok().flatten().or_else(|| load_balancer.clone()).and_then(|h| h.parse().ok());
-            let outside = given.filter(|_| asked.type_ != EndpointType::ClusterIP);
-            outside.map_or(inside, |address| (address, *port_outside))
+        let known = cluster_ip.zip(published.as_ref()).map(|(cluster_ip, _)| Known {
+            type_: asked.type_,
+            given: given.clone().ok().flatten(),
+            host: host.as_ref().ok().and_then(Option::as_deref),
+            load_balancer: load_balancer.as_deref(),
+            balanced: &balanced,
+            cluster_ip,
+            family: Family::of_first(&cluster.spec.network.service_cidrs),
         });
+        let for_pods = known.as_ref().filter(|_| given.is_ok()).zip(published.as_ref());
+        let for_pods = for_pods.map(|(known, (_, outside))| {
+            let for_pods = decide(known);
+            let port = if for_pods.address == known.cluster_ip { port } else { *outside };
+            (for_pods, port)
+        });
+        let advertised_before = known.as_ref().map(before);
         let nodes = addresses::endpoint(&cluster.spec).or_else(|| published.clone());
-        Self { cluster_ip, port, load_balancer, balanced, host, published, dialled, advertised, nodes, handed_out }
+        Self {
+            cluster_ip,
+            port,
+            load_balancer,
+            balanced,
+            host,
+            published,
+            dialled,
+            given,
+            for_pods,
+            advertised_before,
+            nodes,
+            handed_out,
+        }
     }
 
     /// The Service's own address and port, if kubeconfigs of the tenant were handed out.
@@ -122,16 +154,25 @@ fn own(cluster_ip: Option<IpAddr>, load_balancer: Option<&str>) -> Vec<IpAddr> {
     cluster_ip.into_iter().chain(load_balancer.and_then(|host| host.parse().ok())).collect()
 }
 
-fn wanted_host(
-    asked: Option<&str>,
-    cluster_ip: Option<IpAddr>,
-    load_balancer: Option<&str>,
-    meta: &MetaCluster,
-) -> Result<Option<String>, String> {
+fn wanted_host(asked: Option<&str>, own: &[IpAddr], meta: &MetaCluster) -> Result<Option<String>, String> {
     let Some(host) = asked else { return Ok(None) };
-    match host::refusal(host, &own(cluster_ip, load_balancer), meta.addresses.as_ref().ok()) {
+    match host::refusal(host, own, meta.addresses.as_ref().ok()) {
         Some(why) => Err(why),
         None => Ok(Some(host.to_owned())),
+    }
+}
+
+fn wanted_address(
+    asked: Option<&str>,
+    own: &[IpAddr],
+    balanced: &[IpAddr],
+    meta: &MetaCluster,
+) -> Result<Option<IpAddr>, String> {
+    let Some(text) = asked else { return Ok(None) };
+    let own = [own, balanced].concat();
+    match host::refusal_inside(text, &own, meta.addresses.as_ref().ok()) {
+        Err(why) => Err(why),
+        Ok(address) => Ok(Some(address)),
     }
 }
 

@@ -3,9 +3,15 @@
 mod answer;
 mod facts;
 mod names;
+mod node_port;
+mod pods;
+mod reach;
 mod stage;
 
 pub(crate) use answer::{no_answer, unresolved};
 pub(crate) use facts::{Endpoint, KUBECONFIGS, authority, server_handed_out, url};
 pub(crate) use names::sans;
+pub(crate) use node_port::{refused as refused_node_port, status as node_port_status};
+pub(crate) use pods::Family;
+pub(crate) use reach::{missed as missed_by_pods, over, verdict as pods_reach};
 pub(crate) use stage::stage;

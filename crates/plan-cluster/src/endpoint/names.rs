@@ -29,5 +29,11 @@ pub(crate) fn sans(t: &Tenant<'_>) -> Option<(Vec<String>, Vec<IpAddr>)> {
             Err(_) => dns.push(name),
         }
     }
+    let others = t.endpoint.balanced.iter().copied().chain(t.endpoint.given.clone().ok().flatten());
+    for address in others {
+        if !ips.contains(&address) {
+            ips.push(address);
+        }
+    }
     Some((dns, ips))
 }

@@ -1,5 +1,6 @@
 //! The stage.
 
+use super::node_port;
 use crate::components::ALL;
 use crate::ours::ensure;
 use crate::subject::Tenant;
@@ -10,24 +11,37 @@ use berth_api::names;
 use berth_plan::model::{Stage, StageId, State};
 use berth_plan::objects::service_address::{self, ServiceAddress};
 use berth_render::{
-    Kind, render_apiserver_service,
+    Kind, Object, render_apiserver_service,
     values::{ApiServerServiceValues, ServiceType},
 };
 
 /// The stage.
 pub(crate) fn stage(t: &Tenant<'_>) -> Stage {
     let mut stage = Stage::new(StageId::Endpoint, State::Ready);
-    let Some(templates) = t.templates() else {
-        stage.owns.push(t.key(Kind::Service, names::APISERVER));
-        stage.state = State::waiting("the pinned templates");
-        return stage;
-    };
-    let endpoint = &t.cluster.spec.endpoint;
-    if let Err(refused) = writers::service(&endpoint.service, &t.settings.writers) {
-        stage.owns.push(t.key(Kind::Service, names::APISERVER));
-        stage.state = refused;
-        return stage;
+    let service = t.key(Kind::Service, names::APISERVER);
+    match objects(t) {
+        Ok(objects) => {
+            for object in objects {
+                ensure(&mut stage, t.observed, object);
+            }
+            service_address::keep(&mut stage, t.observed, &service, || address_before(t));
+        }
+        Err(state) => {
+            stage.owns.push(service);
+            stage.state = state;
+        }
     }
+    if let (true, Some(state)) = (stage.state.is_done(), without_address(t).or_else(|| node_port::state(t))) {
+        stage.state = state;
+    }
+    stage
+}
+
+fn objects(t: &Tenant<'_>) -> Result<Vec<Object>, State> {
+    let templates = t.templates().ok_or_else(|| State::waiting("the pinned templates"))?;
+    let endpoint = &t.cluster.spec.endpoint;
+    writers::service(&endpoint.service, &t.settings.writers)?;
+    writers::node_port(endpoint.node_port, &t.settings.writers)?;
     let values = ApiServerServiceValues {
         meta: t.meta(),
         service_type: match endpoint.type_ {
@@ -36,35 +50,27 @@ pub(crate) fn stage(t: &Tenant<'_>) -> Stage {
             EndpointType::LoadBalancer => ServiceType::LoadBalancer,
         },
         port: endpoint.port,
+        // One that is not to be had must not keep the Service from being there.
+        node_port: endpoint.node_port.filter(|_| node_port::refused(t).is_none()),
         annotations: endpoint.service.annotations.clone(),
         load_balancer_class: endpoint.service.load_balancer_class.clone(),
         load_balancer_source_ranges: endpoint.service.load_balancer_source_ranges.clone(),
-        ..ApiServerServiceValues::default()
     };
-    match render_apiserver_service(templates, &values) {
-        Ok(objects) => {
-            for o in objects {
-                ensure(&mut stage, t.observed, o);
-            }
-            service_address::keep(&mut stage, t.observed, &t.key(Kind::Service, names::APISERVER), || {
-                address_before(t)
-            });
-        }
-        Err(e) => stage.state = State::blocked(Reason::Error, e.to_string()),
+    Ok(render_apiserver_service(templates, &values)?)
+}
+
+/// Why nothing is published, or nothing new inside the tenant.
+fn without_address(t: &Tenant<'_>) -> Option<State> {
+    let refused = t.endpoint.host.clone().err().or_else(|| t.observed.refused_host.clone().map(String::from));
+    let refused = refused.or_else(|| t.endpoint.given.clone().err());
+    if let Some(why) = refused {
+        return Some(State::blocked(Reason::InvalidSpec, why));
     }
-    if let (true, Err(why)) = (stage.state.is_done(), &t.endpoint.host) {
-        stage.state = State::blocked(Reason::InvalidSpec, why.clone());
-    }
-    if let (true, Some(why)) = (stage.state.is_done(), &t.observed.refused_host) {
-        stage.state = State::blocked(Reason::InvalidSpec, why.clone());
-    }
-    if stage.state.is_done() && t.endpoint.published.is_none() {
-        stage.state = State::waiting(match endpoint.type_ {
-            EndpointType::LoadBalancer => "an address from the meta cluster's load balancer for Service kube-apiserver",
-            _ => "Service kube-apiserver to get an address",
-        });
-    }
-    stage
+    let waiting = match t.cluster.spec.endpoint.type_ {
+        EndpointType::LoadBalancer => "an address from the meta cluster's load balancer for Service kube-apiserver",
+        _ => "Service kube-apiserver to get an address",
+    };
+    t.endpoint.published.is_none().then(|| State::waiting(waiting))
 }
 
 /// Where the API was: as the pods of its clients know it, as kubeconfigs that were handed out name it, or as the status has it.

@@ -1,21 +1,26 @@
 //! Add-ons: what of Berth's runs on the tenant's nodes, and what is to go again.
 
+use super::addon_images::AddonImages;
+use super::dns;
 use super::facts::{cluster_dns, no_address, serving};
 use crate::endpoint::authority;
 use crate::record;
 use crate::subject::Tenant;
-use crate::validate::writers;
-use berth_api::cluster::{AddonStatus, ClusterStatus, ProxyMode};
+use crate::validate::{beyond_limit, writers};
+use berth_api::cluster::{AddonStatus, CoreDns, Network, ProxyMode};
 use berth_api::conditions::Reason;
 use berth_api::version::Version;
 use berth_plan::model::State;
-use berth_render::values::{CoreDnsValues, KubeProxyValues};
-use berth_render::{Catalog, TemplateSet, TenantSet, images};
+use berth_render::values::{AskedOfCoreDns, CoreDnsValues, KubeProxyValues};
+use berth_render::{Catalog, TemplateSet, TenantSet};
 use serde_json::{Map, Value};
 
 /// Fields of the configuration that Berth sets.
 const OWN: [&str; 5] = ["apiVersion", "kind", "mode", "clusterCIDR", "hostnameOverride"];
 const CLIENT: &str = "clientConnection";
+
+/// Pods of a new CoreDNS whose number nobody asks for.
+const REPLICAS: i32 = 2;
 
 /// An add-on of a tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +44,7 @@ pub(super) struct Addons {
 
 impl Addons {
     /// Of a tenant, or what is waited for until it is known.
-    pub(super) fn of(t: &Tenant<'_>) -> Result<Self, State> {
+    pub(super) fn decide(t: &Tenant<'_>) -> Result<Self, State> {
         let builtin = Catalog::builtin().kubernetes(t.pin().version.minor());
         let has_addons = |set: &&TemplateSet| set.coredns().is_some();
         // A tenant whose templates are older than add-ons takes those of this build until its version changes.
@@ -54,24 +59,42 @@ impl Addons {
         let (asked, network) = (&t.cluster.spec.addons, &t.cluster.spec.network);
         let recorded = record::addons(t);
         let by_default = recorded.as_ref().is_some_and(|r| r.by_default);
-        let of_operator = recorded.map_or_else(|| t.settings.registry.clone(), |r| r.registry);
-        let registry = t.cluster.spec.images.registry.clone().unwrap_or(of_operator);
+        let of_operator =
+            recorded.map_or_else(|| (t.settings.registry.clone(), t.settings.image_layout), |r| (r.registry, r.layout));
+        let images = AddonImages::of(t, of_operator);
         let mut all = vec![];
+        let mut all_refused = vec![];
         if let Some(version) = templates.coredns() {
-            let values = CoreDnsValues {
-                image: images::coredns(&registry, version),
-                replicas: asked.core_dns.replicas,
-                dns_domain: network.dns_domain.clone(),
-                cluster_dns: cluster_dns(&network.service_cidrs).unwrap_or_default(),
-            };
+            let image = images.coredns(version);
             let enabled = asked.core_dns.enabled.unwrap_or(by_default);
-            all.push(Addon { set: TenantSet::CoreDns(values), version: version.to_string(), enabled });
+            // What is off is deleted, whatever else is asked of it.
+            let more = match (enabled, image.fits) {
+                (false, _) => Ok(AskedOfCoreDns::default()),
+                (true, true) => asked_of_coredns(&asked.core_dns, network).map_err(Some),
+                (true, false) => Err(image.refused),
+            };
+            match more {
+                Err(why) => all_refused.extend(why),
+                Ok(more) => {
+                    let values = CoreDnsValues {
+                        image: image.image,
+                        replicas: asked.core_dns.replicas.unwrap_or(REPLICAS),
+                        dns_domain: network.dns_domain.clone(),
+                        cluster_dns: cluster_dns(&network.service_cidrs).unwrap_or_default(),
+                        asked: more,
+                    };
+                    all.push(Addon { set: TenantSet::CoreDns(values), version: version.to_string(), enabled });
+                }
+            }
         }
         let enabled = asked.kube_proxy.enabled.unwrap_or(by_default);
         let refused = refused(&asked.kube_proxy.config).filter(|_| enabled);
-        if refused.is_none() {
+        if let Some(why) = refused {
+            all_refused.push(why);
+        } else {
             let (host, port) = t.endpoint.nodes.clone().ok_or_else(no_address)?;
-            let version: Version = serving(t).parse().unwrap_or(t.pin().version);
+            let (_, version) = serving(t);
+            let image = images.kube_proxy(version);
             let mut config = asked.kube_proxy.config.clone();
             let client_connection = config.remove(CLIENT).and_then(|c| c.as_object().cloned()).unwrap_or_default();
             let mode = match asked.kube_proxy.mode {
@@ -79,15 +102,20 @@ impl Addons {
                 ProxyMode::Nftables => "nftables",
             };
             let values = KubeProxyValues {
-                image: images::kube_proxy(&registry, version),
+                image: image.image,
                 endpoint: authority(&host, port),
                 pod_cidrs: network.pod_cidrs.join(","),
                 mode: mode.into(),
                 client_connection,
                 config,
             };
-            all.push(Addon { set: TenantSet::KubeProxy(values), version: version.to_string(), enabled });
+            if image.fits || !enabled {
+                all.push(Addon { set: TenantSet::KubeProxy(values), version: version.to_string(), enabled });
+            } else {
+                all_refused.extend(image.refused);
+            }
         }
+        let refused = (!all_refused.is_empty()).then(|| all_refused.join(". "));
         Ok(Self { pinned, all, refused })
     }
 
@@ -95,6 +123,18 @@ impl Addons {
     pub(super) fn templates(&self, version: Version) -> Option<&TemplateSet> {
         self.pinned.as_ref().or_else(|| Catalog::builtin().kubernetes(version.minor()))
     }
+}
+
+/// What is asked of CoreDNS beside its templates. Err: what of it is refused.
+fn asked_of_coredns(asked: &CoreDns, network: &Network) -> Result<AskedOfCoreDns, String> {
+    if let Some(why) = beyond_limit("addons.coreDNS", asked.resources.as_ref()) {
+        return Err(why);
+    }
+    Ok(AskedOfCoreDns {
+        replicas: asked.replicas.is_some(),
+        resources: asked.resources.as_ref().and_then(|asked| serde_json::to_value(asked).ok()),
+        zones: dns::zones(&asked.zones, network)?,
+    })
 }
 
 /// Why the configuration of kube-proxy is refused.
@@ -117,12 +157,18 @@ fn refused(config: &Map<String, Value>) -> Option<String> {
 
 /// Whether the status lists an add-on that is to be off: what is left of it is looked for.
 pub(crate) fn one_goes(t: &Tenant<'_>) -> bool {
-    let by_default = record::addons(t).is_some_and(|r| r.by_default);
+    t.status().addons.iter().any(|addon| is_off(t, &addon.name))
+}
+
+/// Whether that add-on is to be off.
+pub(super) fn is_off(t: &Tenant<'_>, addon: &str) -> bool {
     let asked = &t.cluster.spec.addons;
-    let off = [("coredns", asked.core_dns.enabled), ("kube-proxy", asked.kube_proxy.enabled)];
-    let off = off.map(|(name, enabled)| (name, !enabled.unwrap_or(by_default)));
-    let ClusterStatus { addons, .. } = t.status();
-    addons.iter().any(|a| off.contains(&(a.name.as_str(), true)))
+    let enabled = match addon {
+        "coredns" => asked.core_dns.enabled,
+        "kube-proxy" => asked.kube_proxy.enabled,
+        _ => return false,
+    };
+    !enabled.unwrap_or_else(|| record::addons(t).is_some_and(|r| r.by_default))
 }
 
 pub(super) fn refusal(message: &str) -> State {
@@ -132,10 +178,14 @@ pub(super) fn refusal(message: &str) -> State {
 /// What the status tells of one. `former`: what it told.
 pub(super) fn status(addon: &Addon, former: Option<AddonStatus>, due: bool, is_left: bool) -> Option<AddonStatus> {
     let name = addon.set.name().to_owned();
+    let former = former.unwrap_or(AddonStatus { name, ..AddonStatus::default() });
     match (addon.enabled, due) {
-        (true, false) => Some(AddonStatus { name, version: Some(addon.version.clone()) }),
-        (true, true) => Some(former.unwrap_or(AddonStatus { name, version: None })),
-        (false, _) if is_left => Some(former.unwrap_or(AddonStatus { name, version: None })),
+        (true, false) => Some(AddonStatus { version: Some(addon.version.clone()), ..former }),
+        (true, true) => Some(former),
+        // Of what goes nobody waits for pods.
+        (false, _) if is_left => {
+            Some(AddonStatus { name: former.name, version: former.version, ..AddonStatus::default() })
+        }
         (false, _) => None,
     }
 }

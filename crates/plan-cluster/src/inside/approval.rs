@@ -4,15 +4,15 @@
 //! refuses that of a node that is there. Which of them it is, the pods tell that run: a tenant's templates are pinned.
 
 use crate::subject::Tenant;
-use berth_api::{labels, names};
-use berth_plan::observed::annotation;
+use berth_api::labels;
+use berth_plan::object_meta::annotation;
 use berth_plan::workload;
-use berth_render::{Binary, Kind, ObjectKey};
+use berth_render::{Kind, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 /// In turn each listing in the tenant is read within that time; see [`super::Turn`].
-const A_TURN: SignedDuration = SignedDuration::from_mins(20);
+const A_TURN: SignedDuration = SignedDuration::from_mins(35);
 
 /// The binding that lets kube-controller-manager approve them.
 pub(super) fn binding() -> ObjectKey {
@@ -23,10 +23,10 @@ pub(super) fn binding() -> ObjectKey {
 /// for a while.
 pub(super) fn is_left_to_controller_manager(t: &Tenant<'_>) -> bool {
     const MARK: &str = labels::CLIENT_CERTIFICATES;
-    let workloads = t.workloads(Binary::ControllerManager);
+    let workloads = t.workloads(t.distribution.signer);
     let is_made_without = match workloads.first() {
         Some(live) => annotation(&live["spec"]["template"], MARK).is_none(),
-        None => !t.templates().is_some_and(|set| set.writes(Binary::ControllerManager, MARK)),
+        None => !t.templates().is_some_and(|set| set.writes(t.distribution.signer, MARK)),
     };
     is_made_without || pods(t).any(|pod| annotation(pod, MARK).is_none())
 }
@@ -38,5 +38,5 @@ pub(crate) fn may_be_new(t: &Tenant<'_>) -> bool {
 }
 
 fn pods<'a>(t: &'a Tenant<'_>) -> impl Iterator<Item = &'a Value> {
-    workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, names::CONTROLLER_MANAGER).map(|(_, pod)| pod)
+    workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, t.distribution.signer.name()).map(|(_, pod)| pod)
 }

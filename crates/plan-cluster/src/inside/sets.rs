@@ -4,17 +4,19 @@ use super::addons::{Addon, Addons};
 use super::approval;
 use super::facts::{cluster_dns, no_address, serving};
 use crate::subject::Tenant;
+use crate::validate::kubelet;
 use crate::{endpoint, pki, vpc};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use berth_api::version::{Minor, Version};
 use berth_api::{labels, names};
-use berth_plan::model::State;
+use berth_plan::model::{Action, State};
+use berth_plan::object_meta::label;
 use berth_plan::objects::diff::contains;
-use berth_plan::observed::{InsideTenant, label};
+use berth_plan::observed::InsideTenant;
 use berth_render::values::{AccessValues, EndpointValues, JoinValues};
-use berth_render::{Catalog, Listing, Object, ObjectKey, RenderError, TenantSet, render_tenant_set};
-use serde_json::Value;
+use berth_render::{Catalog, Kind, Listing, Object, ObjectKey, RenderError, TenantSet, render_tenant_set};
+use serde_json::{Map, Value};
 
 /// What a tenant is to have inside, small enough to be kept for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,24 +26,33 @@ pub struct Wanted {
     /// Of the spec, whose templates the tenant is pinned to.
     version: Version,
     pub(super) addons: Addons,
+    /// Why kubelet's configuration is refused: what nodes are told stays as it is.
+    pub(super) kubelet_refused: Option<String>,
 }
 
 impl Wanted {
     /// Of a tenant, or what is waited for until it is known.
-    pub(crate) fn of(t: &Tenant<'_>) -> Result<Self, State> {
-        let serving = serving(t);
+    pub(crate) fn decide(t: &Tenant<'_>) -> Result<Self, State> {
+        let (said, version) = serving(t);
         // Templates of the version that is named, while another one is rolled out, too.
-        let minor = serving.parse().map_or_else(|_| t.pin().version.minor(), |version: Version| version.minor());
-        let join = TenantSet::Join(join(t, serving)?);
-        let sets = [TenantSet::Access(access()), TenantSet::Endpoint(endpoint(t)?), join];
-        Ok(Self { minor, sets, version: t.pin().version, addons: Addons::of(t)? })
+        let kubelet_refused = kubelet::refusal(&t.cluster.spec.kubelet.config, version.minor());
+        let mut join = join(t, said)?;
+        // The stamp says what is asked for, also where that is refused and not written: what differs afterwards is no edit.
+        join.kubelet.clone_from(&t.cluster.spec.kubelet.config);
+        let sets = [TenantSet::Access(access()), TenantSet::Endpoint(slice(t)?), TenantSet::Join(join)];
+        Ok(Self { minor: version.minor(), sets, version: t.pin().version, addons: Addons::decide(t)?, kubelet_refused })
     }
 
     /// All sets in the order in which they are applied, each with its stamp as the last object.
-    pub(super) fn sets(&self) -> Result<Vec<Vec<Object>>, RenderError> {
+    pub(crate) fn sets(&self) -> Result<Vec<Vec<Object>>, RenderError> {
         // An operator that does not know the minor leaves what a newer one wrote.
         let Some(templates) = Catalog::builtin().tenant(self.minor) else { return Ok(vec![]) };
         self.sets.iter().map(|set| render_tenant_set(templates, set)).collect()
+    }
+
+    /// Whether an object stays as it is, whatever is asked for.
+    pub(super) fn is_left_alone(&self, key: &ObjectKey) -> bool {
+        self.kubelet_refused.is_some() && *key == kubelet_config()
     }
 
     /// What earlier ones of these sets had, and is to be there no more. Berth's label tells it from a person's.
@@ -64,9 +75,21 @@ impl Wanted {
         all.map(|addon| Ok((addon, render_tenant_set(templates, &addon.set)?))).collect()
     }
 
+    /// How an object is written. The number of a workload's pods may be left to others.
+    pub(super) fn write(&self, object: Object) -> Action {
+        let replicas =
+            self.addons.all.iter().filter(|addon| addon.enabled).find_map(|a| a.set.initial_replicas(object.key()));
+        match replicas {
+            Some(replicas) => Action::TenantApplyUnscaled { object, replicas },
+            None => Action::TenantApply(object),
+        }
+    }
+
     /// Whether all objects of that listing are there as they are to be.
     pub fn is_in_sync(&self, listing: Listing, read: &InsideTenant) -> bool {
-        let in_sync = |object: &Object| read.get(object.key()).is_some_and(|live| !differs(live, object));
+        let in_sync = |object: &Object| {
+            self.is_left_alone(object.key()) || read.get(object.key()).is_some_and(|live| !differs(live, object))
+        };
         let sets = self.sets().unwrap_or_default();
         let addons = self.addons().unwrap_or_default();
         let in_listing = |object: &&Object| listing.holds(object.key());
@@ -88,34 +111,40 @@ fn access() -> AccessValues {
     }
 }
 
-fn endpoint(t: &Tenant<'_>) -> Result<EndpointValues, State> {
+/// Where the tenant's Service `kubernetes` leads to.
+pub(crate) fn slice(t: &Tenant<'_>) -> Result<EndpointValues, State> {
     if t.cluster.spec.vpc.is_some() {
         let addresses = Some(vpc::serving(t)).filter(|all| !all.is_empty());
         let addresses = addresses.ok_or_else(|| State::waiting("an API server with an address in the VPC"))?;
         return Ok(EndpointValues { addresses, family: "IPv4".into(), port: vpc::PORT });
     }
-    let (address, port) = t.endpoint.advertised.ok_or_else(no_address)?;
-    let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
-    Ok(EndpointValues { addresses: vec![address], family: family.into(), port })
+    let (for_pods, port) = t.endpoint.for_pods.clone().ok_or_else(no_address)?;
+    let family = endpoint::Family::of(for_pods.address).as_str().into();
+    Ok(EndpointValues { addresses: vec![for_pods.address], family, port })
 }
 
 fn join(t: &Tenant<'_>, version: String) -> Result<JoinValues, State> {
     let (host, port) = t.endpoint.nodes.clone().ok_or_else(no_address)?;
     let ca = t.secret(names::ca(t.name));
-    let pem = t.observed.secrets.get(&ca).and_then(|facts| facts.ca.as_ref());
-    let pem = pem.ok_or_else(|| State::waiting(format!("the certificate in {ca}")))?;
+    let root = t.observed.root(&ca).ok_or_else(|| State::waiting(format!("the certificate in {ca}")))?;
     let network = &t.cluster.spec.network;
     Ok(JoinValues {
         endpoint: endpoint::authority(&host, port),
-        ca: STANDARD.encode(pem),
+        ca: STANDARD.encode(&root.trust_pem),
         cluster_name: t.name.into(),
         version,
         service_cidrs: network.service_cidrs.join(","),
         pod_cidrs: network.pod_cidrs.join(","),
         dns_domain: network.dns_domain.clone(),
         cluster_dns: cluster_dns(&network.service_cidrs).unwrap_or_default(),
+        kubelet: Map::new(),
         controller_manager_approves: approval::is_left_to_controller_manager(t),
     })
+}
+
+/// What `kubeadm join` gives kubelets.
+fn kubelet_config() -> ObjectKey {
+    ObjectKey::namespaced(Kind::ConfigMap, "kube-system", "kubelet-config")
 }
 
 pub(super) fn differs(live: Option<&Value>, wanted: &Object) -> bool {

@@ -1,66 +1,64 @@
 //! The stage.
 
-use super::addons;
 use super::sets::{Wanted, differs};
+use super::{addons, edited, serving};
+use crate::admission;
 use crate::endpoint::{no_answer, unresolved};
 use crate::planned::ClusterPlan;
 use crate::subject::Tenant;
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
 use berth_plan::model::{Action, Stage, StageId, State};
-use berth_plan::observed::{ApiProbe, InsideTenant, deleting, label};
+use berth_plan::object_meta::{deleting, label};
+use berth_plan::observed::{ApiProbe, InsideTenant};
 use berth_plan::workload;
-use berth_render::{Object, RenderError};
+use berth_render::Object;
 use jiff::SignedDuration;
 use serde_json::Value;
 
 /// The stage.
 pub(crate) fn stage(t: &Tenant<'_>, out: &mut ClusterPlan) -> Stage {
     let mut stage = Stage::new(StageId::Tenant, State::Ready);
-    let read = match &t.observed.api {
-        ApiProbe::NotAsked => {
-            stage.state = State::waiting("kube-apiserver to answer");
-            return stage;
-        }
+    if let Err(state) = fill(&mut stage, t, out) {
+        stage.state = state;
+    }
+    // What keeps only the tenant's own from being written is no reason to be anything but done.
+    let is_wrong = stage.state.goes_on() || (stage.state.is_done() && admission::hinders(t));
+    if let Some(message) = admission::message(t).filter(|_| is_wrong) {
+        stage.state = State::Reported { reason: Reason::WebhookInTheWay, message };
+    }
+    stage
+}
+
+/// What was read in the tenant, or why nothing was.
+fn answer<'a>(t: &Tenant<'a>) -> Result<&'a InsideTenant, State> {
+    Err(match &t.observed.api {
+        ApiProbe::Answered { read, .. } => return Ok(read),
+        ApiProbe::NotAsked => State::waiting("kube-apiserver to answer"),
         ApiProbe::Failed(why) => {
             let answer = no_answer(t, why);
-            stage.state = if unresolved(t, why).is_some() && !is_new(t) {
+            if unresolved(t, why).is_some() && !is_new(t) {
                 State::blocked(Reason::APINotReachable, format!("the API does not answer at {answer}"))
             } else {
                 State::Waiting { reason: Reason::APINotReachable, on: format!("the API to answer at {answer}") }
-            };
-            return stage;
+            }
         }
-        ApiProbe::Refused(why) => {
-            stage.state = State::blocked(Reason::InvalidSpec, why.clone());
-            return stage;
-        }
-        ApiProbe::Unable(why) => {
-            stage.state = State::waiting(format!("a client certificate for the API: {why}"));
-            return stage;
-        }
-        ApiProbe::Answered { read, .. } => read,
-    };
-    let fault = |e: RenderError| State::blocked(Reason::Error, e.to_string());
-    let wanted = match Wanted::of(t) {
-        Ok(wanted) => wanted,
-        Err(state) => {
-            stage.state = state;
-            return stage;
-        }
-    };
-    let (sets, all_addons) = match (wanted.sets().map_err(fault), wanted.addons().map_err(fault)) {
-        (Ok(sets), Ok(all_addons)) => (sets, all_addons),
-        (Err(state), _) | (_, Err(state)) => {
-            stage.state = state;
-            return stage;
-        }
-    };
+        ApiProbe::Refused(why) => State::blocked(Reason::InvalidSpec, why.clone()),
+        ApiProbe::Unable(why) => State::waiting(format!("a client certificate for the API: {why}")),
+    })
+}
+
+fn fill(stage: &mut Stage, t: &Tenant<'_>, out: &mut ClusterPlan) -> Result<(), State> {
+    let read = answer(t)?;
+    let wanted = Wanted::decide(t)?;
+    let (sets, all_addons) = (wanted.sets()?, wanted.addons()?);
     let mut due = due(sets, read);
+    due.retain(|Due { object, .. }| !wanted.is_left_alone(object.key()));
     let former = t.status().addons;
     let mut told = vec![];
-    // What is refused is left as it is, in the status too.
-    told.extend(former.iter().filter(|f| all_addons.iter().all(|(addon, _)| addon.set.name() != f.name)).cloned());
+    // What is refused is left as it is; how it serves is said all the same.
+    let left = former.iter().filter(|f| all_addons.iter().all(|(addon, _)| addon.set.name() != f.name));
+    told.extend(left.map(|left| serving::with_pods(t, read, left.clone())));
     for (addon, objects) in all_addons {
         let former = former.iter().find(|f| f.name == addon.set.name()).cloned();
         let (mut is_due, mut is_left) = (false, false);
@@ -69,25 +67,10 @@ pub(crate) fn stage(t: &Tenant<'_>, out: &mut ClusterPlan) -> Stage {
             is_due = !of_addon.is_empty();
             due.extend(of_addon);
         } else {
-            // The stamp goes first: whoever turns it on again halfway finds that it is not whole. Then what has pods.
-            for object in objects.iter().rev() {
-                match read.get(object.key()) {
-                    // Berth applied it: what has that name and no label is somebody else's.
-                    Some(Some(live)) if label(live, labels::TENANT_SET) == Some(addon.set.name()) => {
-                        is_left = true;
-                        if !deleting(live) {
-                            stage.actions.push(Action::tenant_delete(object.key(), live));
-                        }
-                    }
-                    Some(_) => {}
-                    None => is_left |= former.is_some(),
-                }
-            }
-            if is_left {
-                stage.state = State::waiting(format!("{} to be deleted in the tenant", addon.set.name()));
-            }
+            is_left = delete(stage, addon.set.name(), &objects, (read, former.is_some()));
         }
-        told.extend(addons::status(addon, former, is_due, is_left));
+        let one = addons::status(addon, former, is_due, is_left);
+        told.extend(one.map(|one| if addon.enabled { serving::with_pods(t, read, one) } else { one }));
     }
     told.sort_by(|a, b| a.name.cmp(&b.name));
     out.addons = Some(told);
@@ -100,24 +83,62 @@ pub(crate) fn stage(t: &Tenant<'_>, out: &mut ClusterPlan) -> Stage {
             stage.actions.push(Action::tenant_delete(&key, live));
         }
     }
-    if let Some(message) = &wanted.addons.refused {
+    if let Some(message) = wanted.kubelet_refused.as_ref().or(wanted.addons.refused.as_ref()) {
         stage.state = addons::refusal(message);
     }
-    for object in due {
-        let live = read.get(object.key()).flatten();
-        let to_recreate = live.filter(|live| must_be_recreated(live, &object));
-        stage.actions.extend(to_recreate.map(|live| Action::tenant_delete(object.key(), live)));
-        stage.actions.push(Action::TenantApply(object));
-    }
-    stage
+    stage.actions.extend(due.into_iter().flat_map(|due| written(due, &wanted, read, t.name)));
+    Ok(())
 }
 
-/// What is to be written. A stamp is written last and speaks for its whole set; any other object speaks for itself.
-fn due(sets: Vec<Vec<Object>>, read: &InsideTenant) -> Vec<Object> {
+/// How what is due is written.
+fn written(Due { object, is_edited }: Due, wanted: &Wanted, read: &InsideTenant, cluster: &str) -> Vec<Action> {
+    let live = read.get(object.key()).flatten();
+    let to_recreate = live.filter(|live| must_be_recreated(live, &object));
+    let told = is_edited.then(|| edited::note(live, &object, cluster));
+    let told = told.map(|note| Action::TenantTell { object: object.clone(), note });
+    let deleted = to_recreate.map(|live| Action::tenant_delete(object.key(), live));
+    deleted.into_iter().chain([wanted.write(object)]).chain(told).collect()
+}
+
+/// Deletes an add-on, and tells whether something of it is left, or may be of one that the status lists. The stamp goes first: whoever turns
+/// it on again halfway finds that it is not whole. Then what has pods.
+fn delete(stage: &mut Stage, addon: &str, objects: &[Object], (read, is_listed): (&InsideTenant, bool)) -> bool {
+    let mut is_left = false;
+    for object in objects.iter().rev() {
+        match read.get(object.key()) {
+            // Berth applied it: what has that name and no label is somebody else's.
+            Some(Some(live)) if label(live, labels::TENANT_SET) == Some(addon) => {
+                is_left = true;
+                if !deleting(live) {
+                    stage.actions.push(Action::tenant_delete(object.key(), live));
+                }
+            }
+            Some(_) => {}
+            None => is_left |= is_listed,
+        }
+    }
+    if is_left {
+        stage.state = State::waiting(format!("{addon} to be deleted in the tenant"));
+    }
+    is_left
+}
+
+/// What is to be written.
+struct Due {
+    object: Object,
+    /// Berth had written it as it is to be: somebody changed it since.
+    is_edited: bool,
+}
+
+/// What is to be written. A stamp is written last and speaks for its whole set; any other object speaks for itself. As long as the stamp is as it
+/// is to be, the set was written whole, and what differs was edited; else Berth itself may want another thing than it did.
+fn due(sets: Vec<Vec<Object>>, read: &InsideTenant) -> Vec<Due> {
     let is_due = |object: &Object| read.get(object.key()).is_some_and(|live| differs(live, object));
     let due = |set: Vec<Object>| {
-        let everything = set.last().is_some_and(is_due);
-        set.into_iter().filter(move |object| everything || is_due(object))
+        let stamp = set.last();
+        let everything = stamp.is_some_and(is_due);
+        let is_edited = !everything && stamp.is_some_and(|stamp| read.get(stamp.key()).is_some());
+        set.into_iter().filter(move |object| everything || is_due(object)).map(move |object| Due { object, is_edited })
     };
     sets.into_iter().flat_map(due).collect()
 }

@@ -3,20 +3,20 @@
 //! They are no templates: a policy restarts no pod, so what a new operator knows better holds for every tenant at once (ADR 14).
 
 mod allows;
+mod by_proxy;
 pub(super) mod ends;
 pub(super) mod nodes;
 mod pod;
 pub(super) mod private;
 mod ranges;
 
-use super::ours::ensure;
+use super::ours::ensure_manifest;
 use super::subject::Tenant;
 use super::validate::without_ranges;
-use berth_api::conditions::Reason;
 use berth_api::{labels, names};
 use berth_plan::meta_cluster::addresses::{Closed, MetaRanges};
 use berth_plan::model::{Stage, State};
-use berth_render::{Kind, Object};
+use berth_render::Kind;
 use ends::{API, Allow, End, Port};
 use ipnet::IpNet;
 use ranges::{EVERYWHERE, blocks};
@@ -61,10 +61,7 @@ fn put(t: &Tenant<'_>, stage: &mut Stage, name: &str, spec: &Value) {
         "metadata": {"name": name, "namespace": t.cp_namespace, "labels": t.labels()},
         "spec": spec,
     });
-    match Object::new(object) {
-        Ok(object) => ensure(stage, t.observed, object),
-        Err(e) => stage.state = State::blocked(Reason::Error, e),
-    }
+    ensure_manifest(stage, t.observed, object);
 }
 
 /// The component's name, if its pods are a tenant's.
@@ -89,7 +86,7 @@ fn spec(t: &Tenant<'_>, of: Option<End>, meta: &MetaRanges) -> Value {
     };
     let mut egress = rules(|a| a.from, |a| a.to, "to");
     if of == Some(API) {
-        egress.extend(t.settings.isolation.api_server_egress.iter().cloned());
+        egress.extend(t.settings.isolation.api_server_egress.iter().cloned().chain(by_proxy::rules(t)));
     }
     let selector = of.and_then(name).map_or_else(|| json!({}), |n| json!({"matchLabels": {(labels::COMPONENT): n}}));
     let mut spec = json!({"podSelector": selector, "policyTypes": ["Ingress", "Egress"]});
@@ -115,7 +112,7 @@ fn rule(t: &Tenant<'_>, other: End, port: Port, key: &str, meta: &MetaRanges) ->
     match port {
         Port::Tcp(n) => rule["ports"] = json!([tcp(n)]),
         Port::Dns => rule["ports"] = json!([{"protocol": "UDP", "port": 53}, tcp(53)]),
-        Port::Stores => rule["ports"] = t.settings.backups.ports().into_iter().map(tcp).collect(),
+        Port::Stores => rule["ports"] = by_proxy::store_ports(t.settings).into_iter().map(tcp).collect(),
         Port::Any => {}
     }
     Some(rule)
@@ -149,7 +146,7 @@ fn operator(namespace: &str) -> Value {
 fn stores(t: &Tenant<'_>, meta: &MetaRanges) -> Vec<Value> {
     match t.settings.backups.peers.as_slice() {
         [] => ip_blocks(EVERYWHERE.into_iter().filter_map(|all| Some((all, meta.forbidden(all, Closed::Nothing)?)))),
-        peers => peers.to_vec(),
+        peers => peers.iter().cloned().chain(by_proxy::peers(t.settings)).collect(),
     }
 }
 

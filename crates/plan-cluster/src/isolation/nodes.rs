@@ -21,7 +21,7 @@ pub(crate) fn unreachable(t: &Tenant<'_>) -> Option<String> {
     };
     let way_out = match meta.overlap(IpNet::from(*address)) {
         Some((whose, range)) => {
-            format!("that is where the meta cluster has its {whose} ({range}), which no tenant may reach")
+            format!("the meta cluster has its {whose} there ({range}), closed to tenants")
         }
         None => "add their network to spec.network.nodeCIDRs".to_owned(),
     };

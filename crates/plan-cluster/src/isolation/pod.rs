@@ -4,18 +4,18 @@
 //! It restarts nothing, as policies do, and follows the operator.
 
 use super::allows;
+use super::by_proxy;
 use super::ends::{API, Allow, End, Port};
 use super::ranges::EVERYWHERE;
-use crate::ours::ensure;
+use crate::ours::ensure_manifest;
 use crate::subject::Tenant;
 use crate::validate::vpc as judge;
 use berth_api::cluster::Vpc;
-use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::vpc::{CONFIG_MAP, Cidr, KEY, Net, Open, Protocol, Route};
 use berth_api::{labels, names};
 use berth_plan::meta_cluster::addresses::{Closed, MetaRanges, network};
-use berth_plan::model::{Stage, State};
-use berth_render::{Kind, Object};
+use berth_plan::model::Stage;
+use berth_render::Kind;
 use ipnet::IpNet;
 use serde_json::{Value, json};
 
@@ -35,10 +35,7 @@ pub(super) fn config_map(t: &Tenant<'_>, stage: &mut Stage) {
         "metadata": {"name": CONFIG_MAP, "namespace": t.cp_namespace, "labels": labels},
         "data": {(KEY): text},
     });
-    match Object::new(object) {
-        Ok(object) => ensure(stage, t.observed, object),
-        Err(e) => stage.state = State::blocked(Reason::Error, e),
-    }
+    ensure_manifest(stage, t.observed, object);
 }
 
 /// None: the tenant's etcd is not known yet, and with it the API server has no pods.
@@ -83,7 +80,7 @@ fn open(t: &Tenant<'_>) -> Option<Vec<Open>> {
         };
         all.extend(to_ports(&nets, ports));
     }
-    for rule in &isolation.api_server_egress {
+    for rule in isolation.api_server_egress.iter().chain(&by_proxy::rules(t)) {
         let list = |name: &str| rule[name].as_array().filter(|list| !list.is_empty());
         let nets = list("to").map_or_else(|| EVERYWHERE.to_vec(), |to| to.iter().flat_map(block).collect());
         let ports =

@@ -7,7 +7,7 @@ use berth_api::conditions::Reason;
 use berth_api::labels;
 use berth_plan::meta_cluster::addresses::Closed;
 use berth_plan::model::State;
-use berth_plan::observed::annotation;
+use berth_plan::object_meta::annotation;
 use berth_plan::settings::OlderTenants;
 use ipnet::IpNet;
 use std::collections::BTreeSet;
@@ -53,7 +53,7 @@ fn judge(t: &Tenant<'_>, cidr: &str) -> Result<(), State> {
     match meta.filter(|meta| meta.forbidden(net, Closed::Nothing).is_none()) {
         Some(meta) => {
             let whose = meta.overlap(net).map_or("cloud metadata", |(whose, _)| whose);
-            Err(no(format!("lies where the meta cluster has its {whose}, which no tenant may reach. Remove it")))
+            Err(no(format!("is where the meta cluster has its {whose}, closed to tenants. Remove it")))
         }
         None => Ok(()),
     }

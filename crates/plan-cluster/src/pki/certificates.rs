@@ -2,8 +2,9 @@
 
 use crate::subject::Tenant;
 use berth_api::names;
-use berth_pki::{CertInfo, CertSpec, Lifetime, Usage};
-use berth_plan::secrets::Content;
+use berth_pki::{CertInfo, CertSpec, Usage};
+use berth_plan::model::SecretEntry;
+use jiff::SignedDuration;
 use std::net::IpAddr;
 
 /// Names of a certificate that is there of which the next one takes over: what a load balancer that changes its mind every minute
@@ -14,34 +15,24 @@ const FORMER_NAMES: usize = 100;
 pub(crate) const KUBELET_CLIENT: &str = "kube-apiserver-kubelet-client";
 
 /// A client's certificate.
-pub(crate) fn client(user: &str, groups: &[&str], lifetime: Lifetime) -> CertSpec {
-    CertSpec {
-        common_name: user.into(),
-        organizations: groups.iter().map(|g| (*g).to_owned()).collect(),
-        dns_names: vec![],
-        ip_addresses: vec![],
-        usage: Usage::Client,
-        lifetime,
-    }
+pub(crate) fn client(user: &str, groups: &[&str], lifetime: SignedDuration) -> CertSpec {
+    let organizations = groups.iter().map(|g| (*g).to_owned()).collect();
+    CertSpec { organizations, ..CertSpec::new(user, Usage::Client, lifetime) }
 }
 
-pub(super) fn ca(name: &str, lifetime: Lifetime) -> CertSpec {
-    CertSpec { usage: Usage::Ca, ..client(name, &[], lifetime) }
-}
-
-fn serving(name: &str, cp_namespace: &str, lifetime: Lifetime) -> CertSpec {
+fn serving(name: &str, cp_namespace: &str, lifetime: SignedDuration) -> CertSpec {
     let dns_names =
         vec![name.into(), format!("{name}.{cp_namespace}"), format!("{name}.{cp_namespace}.svc"), "localhost".into()];
-    CertSpec { usage: Usage::Server, dns_names, ..client(name, &[], lifetime) }
+    CertSpec { dns_names, ..CertSpec::new(name, Usage::Server, lifetime) }
 }
 
 /// Certificates of a component that talks to the API server: as its client, and for its own port.
-pub(crate) fn api_client(t: &Tenant<'_>, name: &str) -> Vec<Content> {
+pub(crate) fn api_client(t: &Tenant<'_>, name: &str) -> Vec<SecretEntry> {
     let (life, ca) = (t.settings.leaf_lifetime, t.secret(names::ca(t.name)));
     let user = format!("system:{name}");
     vec![
-        Content::Leaf("client".into(), client(&user, &[], life), ca.clone()),
-        Content::Leaf("server".into(), serving(name, &t.cp_namespace, life), ca),
+        SecretEntry::leaf("client", client(&user, &[], life), ca.clone()),
+        SecretEntry::leaf("server", serving(name, &t.cp_namespace, life), ca),
     ]
 }
 

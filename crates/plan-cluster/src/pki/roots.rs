@@ -1,36 +1,28 @@
 //! What cannot be made again, and who trusts or needs it.
 
-use super::certificates::ca;
 use crate::components::ALL;
 use crate::subject::Tenant;
 use berth_api::{labels, names};
-use berth_plan::model::{Action, Plan};
-use berth_plan::secrets::{Content, SecretSpec};
+use berth_pki::{CA_LIFETIME, CertSpec, Usage};
+use berth_plan::model::{Action, Plan, SecretEntry};
+use berth_plan::secrets::SecretSpec;
 use berth_render::{Kind, ObjectKey};
 
 /// The Secrets that hold what cannot be made again.
 pub(super) fn roots(t: &Tenant<'_>) -> Vec<SecretSpec> {
-    let life = t.settings.ca_lifetime;
-    let secret = |name: String, type_, content| SecretSpec {
+    let secret = |name: String, type_, entry| SecretSpec {
         key: t.secret(name),
         type_,
         labels: t.labels(),
-        contents: vec![content],
+        entries: vec![entry],
     };
-    let generation = "-1";
+    // The number is the CA's generation: two CAs of one name cannot be distinguished while one replaces the other.
+    let ca = |name| SecretEntry::Ca(CertSpec::new(name, Usage::Ca, CA_LIFETIME));
     vec![
-        secret(
-            names::ca(t.name),
-            labels::CAPI_SECRET_TYPE,
-            Content::Ca(ca(&format!("kubernetes-ca{generation}"), life)),
-        ),
-        secret(
-            names::proxy_ca(t.name),
-            labels::CAPI_SECRET_TYPE,
-            Content::Ca(ca(&format!("kubernetes-front-proxy-ca{generation}"), life)),
-        ),
-        secret(names::service_account(t.name), labels::CAPI_SECRET_TYPE, Content::ServiceAccountKey),
-        secret(names::APISERVER_ENCRYPTION.into(), "Opaque", Content::EncryptionConfig),
+        secret(names::ca(t.name), labels::CAPI_SECRET_TYPE, ca("kubernetes-ca-1")),
+        secret(names::proxy_ca(t.name), labels::CAPI_SECRET_TYPE, ca("kubernetes-front-proxy-ca-1")),
+        secret(names::service_account(t.name), labels::CAPI_SECRET_TYPE, SecretEntry::ServiceAccountKey),
+        secret(names::APISERVER_ENCRYPTION.into(), "Opaque", SecretEntry::EncryptionConfig),
     ]
 }
 

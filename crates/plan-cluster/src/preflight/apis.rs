@@ -21,17 +21,16 @@ fn asked(facts: &Facts) -> impl Iterator<Item = (&String, &Server)> {
 
 pub(super) fn servers(facts: &Facts, running: Minor) -> Vec<String> {
     if facts.servers.is_empty() {
-        return vec!["no pod of kube-apiserver was ready when the operator looked".into()];
+        return vec!["no pod of kube-apiserver was ready at the last check".into()];
     }
     let one = |(pod, said): (&String, &Result<Server, TenantText>)| match said {
-        Err(why) => Some(format!("pod {pod} of kube-apiserver could not be asked: {why}")),
-        Ok(Server { unwell: Some(why), .. }) => Some(format!("pod {pod} of kube-apiserver is not well: {why}")),
+        Err(why) => Some(format!("pod {pod} could not be asked: {why}")),
+        Ok(Server { unwell: Some(why), .. }) => Some(format!("pod {pod} is not well: {why}")),
         Ok(Server { version, .. }) => {
-            let minor: Option<Minor> = minor_of(&version.version);
             let emulates = version.emulates.map(|minor| format!(", emulating {minor}")).unwrap_or_default();
-            (minor != Some(running) || version.emulates.is_some()).then(|| {
+            (minor_of(&version.version) != Some(running) || version.emulates.is_some()).then(|| {
                 format!(
-                    "pod {pod} of kube-apiserver says that it is {}{emulates}, and {running} is to run: delete the pod if that stays",
+                    "pod {pod} reports {}{emulates}, and {running} is expected: delete the pod if that lasts",
                     version.version
                 )
             })
@@ -41,7 +40,7 @@ pub(super) fn servers(facts: &Facts, running: Minor) -> Vec<String> {
 }
 
 /// Of builds that are no release, such as `1.34.1+k3s1`, too.
-fn minor_of(version: &str) -> Option<Minor> {
+pub(super) fn minor_of(version: &str) -> Option<Minor> {
     let mut parts = version.split('.');
     format!("{}.{}", parts.next()?, parts.next()?).parse().ok()
 }
@@ -57,7 +56,7 @@ pub(super) fn removed(facts: &Facts, target: Minor) -> Vec<String> {
         return vec![];
     }
     vec![format!(
-        "clients use APIs that {target} does not have: {}. Move them to newer versions of these APIs; the audit log says who they are. An API server remembers until it restarts, so delete the pods of kube-apiserver then, one after the other",
+        "clients use APIs that {target} does not have: {}. Move them to newer versions of these APIs; the audit log names them. Then delete the pods of kube-apiserver one by one: each remembers until its restart",
         some(&used)
     )]
 }

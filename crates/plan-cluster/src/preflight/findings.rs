@@ -74,12 +74,7 @@ fn kubelets(t: &Tenant<'_>, target: Minor) -> Option<String> {
         ));
     }
     let oldest = seen.count.oldest_kubelet?;
-    // Of builds that are no release, such as 1.34.1+k3s1, the minor counts.
-    let minor: Option<Minor> = oldest
-        .rsplit_once('.')
-        .filter(|(minor, _)| minor.matches('.').count() == 1)
-        .and_then(|(minor, _)| minor.parse().ok());
-    match minor.map(|minor| target.since(minor)) {
+    match apis::minor_of(&oldest).map(|minor| target.since(minor)) {
         Some(Some(skew)) if skew > KUBELET_SKEW => Some(format!(
             "status.nodes.oldestKubelet is {oldest}, more than three minor versions older: upgrade the kubelets of the nodes first"
         )),
@@ -87,7 +82,7 @@ fn kubelets(t: &Tenant<'_>, target: Minor) -> Option<String> {
             "status.nodes.oldestKubelet is {oldest}, which is newer: kubelets may not be newer than the API"
         )),
         Some(Some(_)) => None,
-        _ => Some(format!("status.nodes.oldestKubelet is {oldest}, which is no version of Kubernetes")),
+        _ => Some(format!("status.nodes.oldestKubelet is no Kubernetes version: {oldest}")),
     }
 }
 

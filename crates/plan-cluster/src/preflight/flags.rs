@@ -1,20 +1,16 @@
 //! Arguments of the user that go with no emulation, or leave no way back.
 
 use crate::components::ALL;
+use crate::validate::extra_args;
 use berth_api::cluster::ClusterSpec;
 use berth_api::common::Arg;
 use berth_api::version::Minor;
 use berth_plan::asked::Facts;
-use berth_render::{Binary, FLAGS};
+use berth_render::Binary;
 
 /// Those that Berth sets itself.
 pub(super) fn refused(spec: &ClusterSpec) -> Vec<String> {
-    let all = ALL.into_iter().filter_map(|component| {
-        let (field, own) = (component.field(), (component.asked)(spec).extra_args);
-        let why = berth_render::extra_args(FLAGS, component.binary, spec, own).err()?;
-        Some(format!("spec.{field}.extraArgs: {why}"))
-    });
-    all.collect()
+    ALL.into_iter().filter_map(|component| extra_args(spec, component).err()).collect()
 }
 
 /// `running`: the minor that is emulated at first.
@@ -50,7 +46,7 @@ fn gate_name(gate: &str) -> &str {
     gate.split_once(':').map_or(gate, |(_, name)| name.trim())
 }
 
-const OTHER: &str = "which is something else in each minor version, so there would be no way back";
+const OTHER: &str = "which differs between minor versions and rules out a rollback";
 
 fn gate_of(gate: &str, on: bool, facts: Option<&Facts>, binary: Binary, running: Minor) -> Option<String> {
     if ["AllAlpha", "AllBeta"].contains(&gate) {
@@ -58,15 +54,15 @@ fn gate_of(gate: &str, on: bool, facts: Option<&Facts>, binary: Binary, running:
     }
     let mut servers = facts?.servers.values().filter_map(|said| said.as_ref().ok());
     let Some(features) = servers.next().map(|server| &server.metrics.features).filter(|all| !all.is_empty()) else {
-        return Some("and no API server told its stage: it could not be looked at".to_owned());
+        return Some("whose stage no API server reported".to_owned());
     };
     match features.get(gate).map(String::as_str) {
         Some("ALPHA") if on => Some(format!(
-            "which is alpha in {running}: another minor version may not read what it writes, so there would be no way back. Remove it"
+            "which is alpha in {running}: another minor version may not read its data, which rules out a rollback. Remove it"
         )),
         // The other components have features of their own.
         None if binary == Binary::ApiServer => {
-            Some(format!("which {running} does not have, and that is emulated at first: set it after the upgrade"))
+            Some(format!("which is unknown to {running}, the version emulated at first: set it after the upgrade"))
         }
         _ => None,
     }
@@ -76,7 +72,7 @@ fn api_of(api: &str) -> Option<String> {
     match api {
         "api/all" | "api/alpha" | "api/beta" => Some(format!("{OTHER}: name single versions, or remove it")),
         _ => api.split('/').any(|word| word.starts_with('v') && word.contains("alpha")).then(|| {
-            "which is alpha: another minor version may not have it, so there would be no way back. Remove it".to_owned()
+            "which is alpha: another minor version may not have it, which rules out a rollback. Remove it".to_owned()
         }),
     }
 }
@@ -95,7 +91,7 @@ mod tests {
                     let spec = json!({"version": "1.36.3", (component): {"extraArgs": args}});
                     let found = without_way_back(&serde_json::from_value(spec).unwrap(), None, "1.35".parse().unwrap());
                     assert!(
-                        found.iter().any(|why| why.contains("AllAlpha=true, which is")),
+                        found.iter().any(|why| why.contains("AllAlpha=true, which differs")),
                         "{gate:?}={value:?} {found:?}"
                     );
                 }

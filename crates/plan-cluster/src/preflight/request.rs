@@ -5,9 +5,9 @@ use super::verdict::next_minor;
 use crate::Input;
 use crate::endpoint::url;
 use crate::facts::Facts;
-use crate::probe::is_well;
 use crate::subject::Tenant;
-use berth_api::version::Version;
+use crate::well::is_well;
+use berth_api::version::{Minor, Version};
 use berth_api::{labels, names};
 use berth_plan::asked::Look;
 use berth_plan::observed::{ApiProbe, Observed};
@@ -36,12 +36,12 @@ pub fn look_request(input: Input<'_>) -> Option<LookRequest> {
     }
     let t = Tenant::new(input);
     let (runs, target) = next_minor(&t).filter(|_| !t.stands_still())?;
-    let asks = cluster.spec.version.parse().is_ok_and(|asked: Version| asked.minor() == target);
+    let asks = cluster.spec.asked_version().is_some_and(|asked| asked.minor() == target);
     let begins = asks && (blocks(&t, runs.version, target) || !waits(input));
     (begins || asks || is_well(input)).then(|| LookRequest { begins, ..request(&t) })
 }
 
-fn blocks(t: &Tenant<'_>, runs: Version, target: berth_api::version::Minor) -> bool {
+fn blocks(t: &Tenant<'_>, runs: Version, target: Minor) -> bool {
     matches!(t.observed.look, Look::Taken(_)) && !findings(t, runs, target).is_empty()
 }
 
@@ -54,7 +54,7 @@ fn waits(input: Input<'_>) -> bool {
 /// Which API servers to ask how they answer: all, while the first new one of a release serves alone. None: nothing is judged by it now.
 pub fn answers_request(input: Input<'_>) -> Option<LookRequest> {
     let t = Tenant::new(input);
-    if input.object.metadata.deletion_timestamp.is_some() || t.stands_still() {
+    if input.is_deleted() || t.stands_still() {
         return None;
     }
     let canary = Facts::judge(input).rollout.canary?;

@@ -28,7 +28,7 @@ pub(crate) fn verdict(t: &Tenant<'_>) -> Option<Verdict> {
         let old = t.status().conditions;
         // It is of what runs, and stays as it is while the operator cannot look.
         let Some(old) = conditions::find(&old, TYPE) else {
-            let message = format!("what stands in the way of {target} is looked at once the tenant is Ready");
+            let message = format!("checks for {target} run once the tenant is Ready");
             return Some(Verdict::new(TYPE, None, Reason::NotYetObserved, message));
         };
         let status = match &*old.status {
@@ -42,10 +42,10 @@ pub(crate) fn verdict(t: &Tenant<'_>) -> Option<Verdict> {
     let skipped: Vec<String> = t.cluster.spec.upgrade.skip_checks.iter().map(ToString::to_string).collect();
     let skipped = match skipped.as_slice() {
         [] => String::new(),
-        all => format!(", but for {} (spec.upgrade.skipChecks)", all.join(", ")),
+        all => format!("; skipped: {} (spec.upgrade.skipChecks)", all.join(", ")),
     };
     Some(if findings.is_empty() {
-        let message = format!("nothing that Berth looks at stands in the way of {target}{skipped}");
+        let message = format!("all checks for {target} pass{skipped}");
         Verdict::new(TYPE, Some(true), Reason::AsExpected, message)
     } else {
         Verdict::new(TYPE, Some(false), Reason::UpgradeBlocked, format!("for {target}: {}", say(&findings)))

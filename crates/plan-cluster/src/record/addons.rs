@@ -4,7 +4,8 @@ use super::networks::LONGEST;
 use super::pin;
 use crate::subject::Tenant;
 use berth_api::labels;
-use berth_plan::observed::annotation;
+use berth_plan::object_meta::annotation;
+use berth_render::images::Layout;
 use serde::{Deserialize, Serialize};
 
 /// What a namespace records of add-ons.
@@ -17,18 +18,21 @@ pub(crate) struct AddonsRecord {
     /// The operator's registry when the version was set: another one restarts no pod.
     #[serde(default)]
     pub(crate) registry: String,
+    /// Where that has upstream's images.
+    #[serde(default, skip_serializing_if = "Layout::is_flat")]
+    pub(crate) layout: Layout,
 }
 
 /// What is, or is to be, recorded of add-ons. None: a build without add-ons made the tenant, and its version did not change since.
 pub(crate) fn addons(t: &Tenant<'_>) -> Option<AddonsRecord> {
-    let registry = t.settings.registry.clone();
-    let Some(live) = t.live_namespace() else { return Some(AddonsRecord { by_default: true, registry }) };
+    let (registry, layout) = (t.settings.registry.clone(), t.settings.image_layout);
+    let Some(live) = t.live_namespace() else { return Some(AddonsRecord { by_default: true, registry, layout }) };
     let text = annotation(live, labels::ADDONS).filter(|text| text.len() <= LONGEST);
     let recorded: Option<AddonsRecord> = text.and_then(|text| serde_json::from_str(text).ok());
     if pin(live).is_some_and(|old| old.version == t.pin().version) {
         return recorded;
     }
-    Some(AddonsRecord { by_default: recorded.is_some_and(|r| r.by_default), registry })
+    Some(AddonsRecord { by_default: recorded.is_some_and(|r| r.by_default), registry, layout })
 }
 
 /// The annotation of that.

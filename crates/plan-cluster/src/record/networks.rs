@@ -9,7 +9,7 @@ use berth_api::cluster::Network;
 use berth_api::conditions::Reason;
 use berth_api::labels;
 use berth_plan::model::State;
-use berth_plan::observed::{annotation, label};
+use berth_plan::object_meta::{annotation, label};
 use serde_json::{Map, Value, json};
 
 /// What is recorded.

@@ -3,23 +3,13 @@
 use berth_api::common::AgentDelivery;
 use berth_api::labels;
 use berth_api::version::Version;
-use berth_plan::observed::annotation;
+use berth_plan::object_meta::annotation;
 use berth_plan::settings::Settings;
 use berth_render::Catalog;
 use serde_json::Value;
 
-/// What a tenant is rendered with. Recorded on its namespace; a new operator does not change it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pin {
-    /// Kubernetes version.
-    pub version: Version,
-    /// Digest of the template set.
-    pub templates: String,
-    /// Agent image.
-    pub agent_image: String,
-    /// How the agent gets into the pods.
-    pub agent_delivery: AgentDelivery,
-}
+/// What a tenant is rendered with. Recorded on its namespace, and of each release; a new operator does not change it.
+pub use berth_api::revision::RevisionPin as Pin;
 
 /// The pin that a namespace records, if it has one.
 pub(crate) fn pin(live: &Value) -> Option<Pin> {
@@ -28,13 +18,16 @@ pub(crate) fn pin(live: &Value) -> Option<Pin> {
         templates: annotation(live, labels::TEMPLATES)?.to_owned(),
         agent_image: annotation(live, labels::AGENT_IMAGE)?.to_owned(),
         agent_delivery: AgentDelivery::of(annotation(live, labels::AGENT_DELIVERY)),
+        helper_resources: annotation(live, labels::HELPER_RESOURCES).and_then(|text| serde_json::from_str(text).ok()),
+        proxy: annotation(live, labels::PROXY).and_then(|text| serde_json::from_str(text).ok()),
     })
 }
 
 /// What a tenant of that version is rendered with by this operator. None: it does not have that minor.
 pub(crate) fn new_pin(version: Version, settings: &Settings) -> Option<Pin> {
     let set = Catalog::builtin().kubernetes(version.minor())?;
-    let Settings { agent_image, agent_delivery, .. } = settings;
+    let Settings { agent_image, agent_delivery, helpers, proxy, .. } = settings;
     let (agent_image, agent_delivery) = (agent_image.clone(), *agent_delivery);
-    Some(Pin { version, templates: set.digest(), agent_image, agent_delivery })
+    let (helper_resources, proxy) = (helpers.resources.clone(), proxy.clone());
+    Some(Pin { version, templates: set.digest(), agent_image, agent_delivery, helper_resources, proxy })
 }

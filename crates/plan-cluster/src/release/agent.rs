@@ -1,6 +1,5 @@
 //! The agent's image, where pods cannot get the recorded one.
 
-use crate::components::ALL;
 use crate::record::Pin;
 use crate::subject::Tenant;
 use berth_plan::settings::Settings;
@@ -19,7 +18,7 @@ pub(crate) fn with_available_agent(pin: Pin, t: &Tenant<'_>) -> Pin {
             let rollout = workload::rollout(d);
             workload::has_agent(d, image) && rollout.settled && rollout.desired > 0
         };
-        ALL.iter().any(|c| t.workloads(c.binary).live().any(is_up))
+        t.distribution.programs.iter().any(|(binary, _)| t.workloads(*binary).live().any(is_up))
     };
     let lacks = |image: &str| of_kind(Kind::Pod).any(|p| workload::waits_for(p, image)) && !came_up(image);
     // The container `vpc` has the platform's, wherever the others come from.

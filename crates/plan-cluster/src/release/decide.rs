@@ -61,7 +61,7 @@ impl Seen {
 }
 
 /// All that the decision depends on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug)]
 pub(super) struct MinorFacts {
     pub(super) step: Step,
     pub(super) ask: Ask,
@@ -72,8 +72,8 @@ pub(super) struct MinorFacts {
     /// The API answers.
     pub(super) answers: bool,
     pub(super) api: Seen,
-    /// kube-controller-manager and kube-scheduler.
-    pub(super) clients: [Seen; 2],
+    /// All that a release changes after the API, and waits for.
+    pub(super) clients: Vec<Seen>,
 }
 
 /// What is to be recorded.
@@ -90,10 +90,10 @@ pub(super) enum MinorWrite {
 }
 
 /// What is next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MinorNext {
     pub(super) api: Run,
-    pub(super) clients: [Run; 2],
+    pub(super) clients: Vec<Run>,
     pub(super) write: Option<MinorWrite>,
 }
 
@@ -102,19 +102,20 @@ pub(super) struct MinorNext {
 /// - Up: the API servers first. When all of them are rolled out and answer, the others.
 /// - Back: the others first. When nothing of the new minor is left of them, the API servers; at once if none of these serves, since the
 ///   others cannot come up without.
-pub(super) fn decide_minor(facts: MinorFacts) -> MinorNext {
+pub(super) fn decide_minor(facts: &MinorFacts) -> MinorNext {
     let MinorFacts { step, ask, proven, due, answers, api, clients } = facts;
+    let (step, proven, answers) = (*step, *proven, *answers);
     let least = if step == Step::Two { Run::Emulating } else { Run::Old };
-    let stays = |seen: Seen| seen.newest.unwrap_or(least).max(least);
+    let stays = |seen: &Seen| seen.newest.unwrap_or(least).max(least);
     let up = |goal: Run| {
         let proven = answers && api.is_at(goal);
-        (goal, clients.map(|client| if proven { goal } else { stays(client) }))
+        (goal, clients.iter().map(|client| if proven { goal } else { stays(client) }).collect())
     };
     let back = || {
         let asked_back = clients.iter().all(|client| client.newest.is_none_or(|run| run == Run::Old));
         let gone = clients.iter().all(|client| client.is_back());
         let api = if gone || (asked_back && !api.serves) { Run::Old } else { api.newest.unwrap_or(Run::Emulating) };
-        (api, [Run::Old; 2])
+        (api, vec![Run::Old; clients.len()])
     };
     let (next_api, next_clients) = match (step, ask) {
         (Step::Two, _) => up(Run::New),
@@ -124,11 +125,11 @@ pub(super) fn decide_minor(facts: MinorFacts) -> MinorNext {
             // One that was deleted comes back no older than what talks to it.
             let with = clients.iter().any(|client| !client.is_back());
             let lost = if with { Run::Emulating } else { Run::Old };
-            (api.newest.unwrap_or(lost), clients.map(stays))
+            (api.newest.unwrap_or(lost), clients.iter().map(stays).collect())
         }
     };
     let all = |run: Run| api.is_at(run) && clients.iter().all(|client| client.is_at(run));
-    let all_are_to_be = |run: Run| [api, clients[0], clients[1]].iter().all(|seen| seen.oldest == Some(run));
+    let all_are_to_be = |run: Run| clients.iter().chain([api]).all(|seen| seen.oldest == Some(run));
     let write = match (step, ask) {
         (Step::One, Ask::New) if all(Run::Emulating) && answers => match (proven, due) {
             (false, _) => Some(MinorWrite::Proven),

@@ -1,7 +1,7 @@
 //! Which release each component runs: the one that the tenant is pinned to; or, while its minor changes, the old or the new one.
 //!
-//! A minor changes in two steps ([`decide`]). First all three components get the new binaries and emulate the old minor, so that nothing is
-//! written that the old ones could not read: there is a way back. After `spec.upgrade.finalizeAfter` they stop emulating.
+//! A minor changes in two steps ([`decide`]). First the API server and its clients get the new binaries and emulate the old minor, so that
+//! nothing is written that the old ones could not read: there is a way back. After `spec.upgrade.finalizeAfter` they stop emulating.
 
 mod agent;
 mod decide;

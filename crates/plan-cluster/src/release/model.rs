@@ -1,6 +1,6 @@
 //! What a tenant is rendered with.
 
-use super::decide::{MinorNext, Run};
+use super::decide::Run;
 use super::record::Upgrade;
 use crate::record::Pin;
 use crate::turn::Hold;
@@ -38,7 +38,7 @@ impl Release {
     /// What a component is rendered with: its pin, and the minor that it emulates.
     pub(crate) fn pin_of(&self, binary: Binary) -> (&Pin, Option<Minor>) {
         let Some(change) = &self.change else { return (self.target(), None) };
-        match change.run(binary) {
+        match change.runs.iter().find(|(of, _)| *of == binary).map_or(Run::Old, |(_, run)| *run) {
             Run::Old => (&change.old, None),
             Run::Emulating => (&change.new, Some(change.emulates)),
             Run::New => (&change.new, None),
@@ -52,16 +52,21 @@ impl Release {
 
     /// What the spec asks for is rendered with this.
     pub(crate) fn wanted_pin(&self) -> Pin {
-        let begins = || self.upgrade.as_ref().map(Upgrade::to);
+        let begins = || self.upgrade.as_ref().map(|upgrade| upgrade.to.clone());
         let change =
             self.change.as_ref().map(|change| if change.back { change.old.clone() } else { change.new.clone() });
         change.or_else(begins).unwrap_or_else(|| self.target().clone())
     }
 
+    /// What its pods may be rendered with.
+    pub(crate) fn pins(&self) -> impl Iterator<Item = &Pin> {
+        let change = self.change.iter().flat_map(|change| [&change.old, &change.new]);
+        std::iter::once(&self.pin).chain(&self.next).chain(change)
+    }
+
     /// The pins whose templates are to be kept.
     pub(crate) fn kept(&self) -> Vec<&Pin> {
-        let change = self.change.iter().flat_map(|change| [&change.old, &change.new]);
-        let mut all: Vec<&Pin> = std::iter::once(&self.pin).chain(&self.next).chain(change).collect();
+        let mut all: Vec<&Pin> = self.pins().collect();
         all.sort_by(|a, b| a.templates.cmp(&b.templates));
         all.dedup_by(|a, b| a.templates == b.templates);
         all
@@ -79,21 +84,12 @@ pub(crate) struct Change {
     pub(super) old: Pin,
     pub(super) new: Pin,
     pub(super) emulates: Minor,
-    pub(super) next: MinorNext,
+    /// What each of those runs that a release waits for. All others run the old release, which in the second step is the new one.
+    pub(super) runs: Vec<(Binary, Run)>,
     /// It goes back.
     pub(crate) back: bool,
     /// What the tenant counts as until the API servers stopped emulating.
     pub(crate) counts_as: Version,
-}
-
-impl Change {
-    fn run(&self, binary: Binary) -> Run {
-        match binary {
-            Binary::ControllerManager => self.next.clients[0],
-            Binary::Scheduler => self.next.clients[1],
-            Binary::ApiServer | Binary::Etcd => self.next.api,
-        }
-    }
 }
 
 /// A first step that is through.

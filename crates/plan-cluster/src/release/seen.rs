@@ -6,7 +6,8 @@ use crate::record::Pin;
 use crate::subject::Tenant;
 use berth_api::labels;
 use berth_api::version::{Minor, Version};
-use berth_plan::observed::{ApiProbe, deleting, label};
+use berth_plan::object_meta::{deleting, label};
+use berth_plan::observed::ApiProbe;
 use berth_plan::workload;
 use berth_render::Binary;
 
@@ -53,22 +54,21 @@ pub(super) fn answers(t: &Tenant<'_>) -> bool {
 }
 
 /// What a step waits for.
-pub(super) fn progress(facts: &MinorFacts, old: &Version, new: &Version) -> String {
+pub(super) fn progress(t: &Tenant<'_>, facts: &MinorFacts, old: &Version, new: &Version) -> String {
     let MinorFacts { step, ask, answers, api, clients, .. } = facts;
     let (goal, what) = match (step, ask) {
-        (Step::Two, _) => (Run::New, format!("{new} to stop emulating the minor version before it, step 2 of 2")),
-        (Step::One, Ask::Old) => (Run::Old, format!("the way back to {old}")),
+        (Step::Two, _) => (Run::New, format!("step 2 of 2 ({new} stops its emulation)")),
+        (Step::One, Ask::Old) => (Run::Old, format!("the rollback to {old}")),
         (Step::One, Ask::New | Ask::Neither) => {
-            (Run::Emulating, format!("{new}, which emulates {}, step 1 of 2", old.minor()))
+            (Run::Emulating, format!("step 1 of 2 ({new} emulates {})", old.minor()))
         }
     };
     let through = |seen: &Seen| seen.settled && seen.oldest == Some(goal) && seen.newest == Some(goal);
-    let names = [Binary::ApiServer, Binary::ControllerManager, Binary::Scheduler].map(Binary::name);
-    let all = [api, &clients[0], &clients[1]];
-    let left: Vec<_> = names.into_iter().zip(all).filter(|(_, seen)| !through(seen)).map(|(name, _)| name).collect();
+    let all = t.distribution.awaited().zip(std::iter::once(api).chain(clients));
+    let left: Vec<_> = all.filter(|(_, seen)| !through(seen)).map(|(binary, _)| binary.name()).collect();
     match left.as_slice() {
         [] if !answers => format!("{what}: the API to answer"),
         [] => what,
-        left => format!("{what}: {} to be rolled out", left.join(", ")),
+        left => format!("{what}: rollout of {}", left.join(", ")),
     }
 }

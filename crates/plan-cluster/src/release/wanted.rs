@@ -11,7 +11,7 @@ use berth_api::ClusterSpec;
 use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::version::{Minor, Version};
 use berth_plan::model::State;
-use berth_render::{Binary, Catalog};
+use berth_render::Catalog;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -36,7 +36,7 @@ pub(crate) fn decide_release(t: &Tenant<'_>) -> (Option<Release>, Option<State>)
 fn at_rest(t: &Tenant<'_>, old: Option<Pin>, served: Option<Minor>) -> (Option<Release>, Option<State>) {
     let spec = &t.cluster.spec;
     let release = |pin| Release { pin, served, ..Release::default() };
-    let asked: Option<Version> = spec.version.parse().ok();
+    let asked = spec.asked_version();
     if let Some(old) = old.clone().filter(|old| Some(old.version) == asked) {
         return (Some(release(old)), None);
     }
@@ -71,76 +71,91 @@ fn at_rest(t: &Tenant<'_>, old: Option<Pin>, served: Option<Minor>) -> (Option<R
     }
 }
 
-/// A minor changes. `old`: what is pinned, which is the old release until the second step begins.
-fn under_way(t: &Tenant<'_>, mut upgrade: Upgrade, old: Pin, served: Option<Minor>) -> (Release, Option<State>) {
+/// What the spec asks of a change that is under way.
+struct Wish {
+    ask: Ask,
+    upgrade: Upgrade,
+    old: Pin,
+    new: Pin,
+    refusal: Option<State>,
+    /// The minor after the new one, which has to wait.
+    later: Option<Version>,
+}
+
+fn wish(t: &Tenant<'_>, upgrade: Upgrade, old: Pin, step: Step) -> Wish {
     let spec = &t.cluster.spec;
-    let (from, mut new, mut old) = (upgrade.from, upgrade.to(), old);
-    let step = if served >= Some(new.version.minor()) { Step::Two } else { Step::One };
-    let asked: Option<Version> = spec.version.parse().ok();
-    let wanted = asked.and_then(|asked| new_pin(asked, t.settings).filter(|_| asked.minor() >= from.minor()));
-    let (mut ask, mut refusal, mut later) = (Ask::Neither, None, None);
-    match (asked, wanted) {
-        (Some(asked), _) if asked == new.version => ask = Ask::New,
-        (Some(asked), _) if asked == old.version && step == Step::One => ask = Ask::Old,
-        (Some(asked), Some(wanted)) => match (step, asked.minor().since(new.version.minor())) {
-            (_, Some(0)) => {
-                // Another patch version of it: what was proven was another one.
-                ask = Ask::New;
-                new = wanted;
-                upgrade = Upgrade::new(from, new.clone());
-            }
-            (Step::One, _) if asked.minor() == old.version.minor() => {
-                ask = Ask::Old;
-                old = wanted;
-            }
-            (_, Some(1)) => {
-                ask = Ask::New;
-                later = Some(asked);
-            }
-            (Step::Two, Some(n)) if n < 0 => refusal = Some(downgrade(&asked, new.version.minor())),
-            _ => refusal = Some(too_far(&asked, &new.version)),
-        },
-        (Some(asked), None) if step == Step::Two && asked.minor() < new.version.minor() => {
-            refusal = Some(downgrade(&asked, new.version.minor()));
+    let (from, new) = (upgrade.from, upgrade.to.clone());
+    let running = new.version;
+    let mut wish = Wish { ask: Ask::Neither, upgrade, old, new, refusal: None, later: None };
+    let Some(asked) = spec.asked_version() else {
+        return Wish { refusal: Some(unsupported(spec)), ..wish };
+    };
+    let wanted = new_pin(asked, t.settings).filter(|_| asked.minor() >= from.minor());
+    match (wanted, step, asked.minor().since(running.minor())) {
+        _ if asked == running => wish.ask = Ask::New,
+        (_, Step::One, _) if asked == wish.old.version => wish.ask = Ask::Old,
+        (Some(wanted), _, Some(0)) => {
+            // Another patch version of it: what was proven was another one.
+            wish.ask = Ask::New;
+            wish.upgrade = Upgrade::new(from, wanted.clone());
+            wish.new = wanted;
         }
-        _ => refusal = Some(unsupported(spec)),
+        (Some(wanted), Step::One, _) if asked.minor() == wish.old.version.minor() => {
+            wish.ask = Ask::Old;
+            wish.old = wanted;
+        }
+        (Some(_), _, Some(1)) => {
+            wish.ask = Ask::New;
+            wish.later = Some(asked);
+        }
+        (Some(_), Step::Two, Some(n)) if n < 0 => wish.refusal = Some(downgrade(&asked, running.minor())),
+        (Some(_), ..) => wish.refusal = Some(too_far(&asked, &running)),
+        (None, Step::Two, _) if asked.minor() < running.minor() => {
+            wish.refusal = Some(downgrade(&asked, running.minor()));
+        }
+        (None, ..) => wish.refusal = Some(unsupported(spec)),
     }
+    wish
+}
+
+/// A minor changes. `old`: what is pinned, which is the old release until the second step begins.
+fn under_way(t: &Tenant<'_>, upgrade: Upgrade, old: Pin, served: Option<Minor>) -> (Release, Option<State>) {
+    let from = upgrade.from;
+    let step = if served >= Some(upgrade.to.version.minor()) { Step::Two } else { Step::One };
+    let Wish { ask, upgrade, mut old, new, refusal, later } = wish(t, upgrade, old, step);
     if step == Step::Two {
         old = new.clone();
     }
     let emulates = from.minor();
     let look = |binary| seen::look(t, binary, (&old, &new, emulates), step);
-    let clients = [Binary::ControllerManager, Binary::Scheduler].map(look);
     let until = upgrade.proven.as_ref().map(|Time(since)| *since.min(&t.now) + finalize_after(t));
-    let due = until.is_some_and(|until| t.now >= until);
     let facts = MinorFacts {
         step,
         ask,
         proven: upgrade.proven.as_ref().is_some_and(|Time(since)| counts(t, *since)),
-        due,
+        due: until.is_some_and(|until| t.now >= until),
         answers: seen::answers(t),
-        api: look(Binary::ApiServer),
-        clients,
+        api: look(t.distribution.api()),
+        clients: t.distribution.clients().map(look).collect(),
     };
-    let mut next = decide_minor(facts);
+    let mut next = decide_minor(&facts);
     // Only now it could begin: a turn that waits for pods would be kept from others.
     let second = next.write == Some(MinorWrite::StepTwo);
     let hold = second.then(|| hold_of_second_step(t, &old.version, &new.version)).flatten();
     if hold.is_some() || (second && t.refused) {
         next.write = None;
     }
-    let counts_as = if step == Step::Two && !facts.api_is_new() { from } else { old.version };
-    let change = Change { old: old.clone(), new: new.clone(), emulates, next, back: ask == Ask::Old, counts_as };
     let pending = until.filter(|_| next.write.is_none() && step == Step::One && ask == Ask::New);
     let pending = pending.map(|until| Pending { version: new.version, from: old.version, until });
     let waits = match (&pending, later) {
         _ if refusal.is_some() => None,
-        (_, Some(later)) => {
-            Some(waits(format!("the change to {} to be through, before that to {later} begins", new.version)))
-        }
+        (_, Some(later)) => Some(waits(format!("the change to {}; the one to {later} follows", new.version))),
         (Some(_), None) => None,
-        (None, None) => Some(waits(seen::progress(&facts, &old.version, &new.version))),
+        (None, None) => Some(waits(seen::progress(t, &facts, &old.version, &new.version))),
     };
+    let counts_as = if step == Step::Two && !facts.api_is_new() { from } else { old.version };
+    let runs = t.distribution.awaited().zip(std::iter::once(next.api).chain(next.clients)).collect();
+    let change = Change { old: old.clone(), new: new.clone(), emulates, runs, back: ask == Ask::Old, counts_as };
     let (upgrade, pin) = match next.write {
         Some(MinorWrite::Proven) => (Some(upgrade.proven_since(Some(t.now))), old),
         Some(MinorWrite::NotProven) => (Some(upgrade.proven_since(None)), old),
@@ -177,7 +192,7 @@ fn downgrade(asked: &Version, served: Minor) -> State {
     State::blocked(
         Reason::DowngradeUnsafe,
         format!(
-            "spec.version: {asked} is older than {served}, which this tenant has served: etcd may hold what only {served} can read. Set a patch version of {served}. For a tenant of {}, create another Cluster and move the workloads",
+            "spec.version: {asked} is older than {served}, which this tenant has served: etcd may hold data that only {served} can read. Set a patch version of {served}. For a tenant of {}, create another Cluster and move the workloads",
             asked.minor()
         ),
     )

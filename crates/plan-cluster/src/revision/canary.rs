@@ -8,8 +8,8 @@ use crate::subject::Tenant;
 use berth_api::cluster::CanaryStatus;
 use berth_api::{labels, names};
 use berth_plan::asked::Answers;
-use berth_plan::observed::{deleting, label};
-use berth_plan::workload::ready_since;
+use berth_plan::object_meta::{deleting, label};
+use berth_plan::workload::{condition, ready_since};
 use berth_render::Kind;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -77,7 +77,7 @@ impl Canary {
         let old: Answers = old.map(|(_, answers)| *answers).sum();
         new.are_worse_than(old).then(|| {
             format!(
-                "pod {pod}, the first new kube-apiserver, answered {} of {} requests with 5xx or 429, and the old ones {} of {}",
+                "pod {pod}, the first new kube-apiserver, answered {} of {} requests with 5xx or 429, the old ones {} of {}",
                 new.failed, new.all, old.failed, old.all
             )
         })
@@ -105,9 +105,7 @@ impl Canary {
 
 /// When it was not ready any more.
 fn lost_at(pod: &Value) -> Option<Timestamp> {
-    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array)?;
-    let ready = conditions.iter().find(|c| c["type"] == "Ready")?;
-    ready["lastTransitionTime"].as_str()?.parse().ok()
+    condition(pod, "Ready")?["lastTransitionTime"].as_str()?.parse().ok()
 }
 
 fn name(pod: &Value) -> Option<&str> {

@@ -4,24 +4,14 @@ use super::record::Revision;
 use super::rollout::Rollout;
 use crate::subject::Tenant;
 use crate::turn::{Hold, target_of_templates, turn, window};
-use berth_api::revision::{Release, RevisionCause, RevisionOutcome as Outcome};
+use berth_api::revision::{Release, RevisionOutcome as Outcome};
 use berth_api::version::Version;
 use berth_plan::model::State;
 
-fn version<'a>(revision: &'a Revision<'_>) -> Option<&'a String> {
-    revision.release().map(|release| &release.version)
-}
-
 /// What a turn leads to: the version; or, where that stays and the templates change, both.
 fn target(revision: &Revision<'_>) -> Option<String> {
-    let version = version(revision)?;
-    let spec = revision.spec.as_ref()?;
-    let templates = spec.cause == RevisionCause::Templates;
-    Some(if templates { target_of_templates(version, &spec.pin.templates) } else { version.clone() })
-}
-
-pub(super) fn failed(revision: &Revision<'_>) -> bool {
-    matches!(revision.status.outcome, Some(Outcome::RolledBack | Outcome::Held))
+    let (version, spec) = (revision.version()?, revision.spec.as_ref()?);
+    Some(if revision.is_by_templates() { target_of_templates(version, &spec.pin) } else { version.clone() })
 }
 
 /// They differ in nothing but the version.
@@ -63,7 +53,7 @@ impl<'a> Rollout<'a> {
     }
 
     pub(crate) fn runs_version(&self) -> Option<&String> {
-        version(self.runs()?)
+        self.runs()?.version()
     }
 
     pub(crate) fn runs_target(&self) -> Option<String> {
@@ -72,7 +62,7 @@ impl<'a> Rollout<'a> {
 
     /// What it takes a turn for, of what the spec asks for.
     pub(crate) fn turn_to(&self) -> Option<String> {
-        let templates = self.adopts.as_ref().map(|pin| target_of_templates(&self.asked.version, &pin.templates));
+        let templates = self.adopts.as_ref().map(|pin| target_of_templates(&self.asked.version, pin));
         templates.or_else(|| self.changes_version().then(|| self.asked.version.clone()))
     }
 
@@ -86,7 +76,7 @@ impl<'a> Rollout<'a> {
     }
 
     pub(crate) fn newest_version(&self) -> Option<&String> {
-        version(self.all.last()?)
+        self.all.last()?.version()
     }
 
     /// The spec asks for another version than runs, and that is no way back.
@@ -110,7 +100,7 @@ impl<'a> Rollout<'a> {
         let Some(good) = self.good() else { return false };
         let (asked, newest) = (parsed(Some(&self.asked.version)), parsed(self.newest_version()));
         let leads_to = |good: &Revision<'_>, from: &Option<Version>| {
-            (asked < *from && version(good) == Some(&self.asked.version))
+            (asked < *from && good.version() == Some(&self.asked.version))
                 || (asked <= *from && good.release() == Some(&self.asked))
         };
         let runs = parsed(self.runs_version());
@@ -118,7 +108,7 @@ impl<'a> Rollout<'a> {
     }
 
     pub(crate) fn newest_failed(&self) -> bool {
-        self.all.last().is_some_and(failed)
+        self.all.last().is_some_and(Revision::failed)
     }
 
     pub(crate) fn newest_succeeded(&self) -> bool {
@@ -127,15 +117,14 @@ impl<'a> Rollout<'a> {
 
     /// The newest has another version than the last good one before it, or other templates of it.
     pub(crate) fn newest_takes_a_turn(&self) -> bool {
-        let templates = |r: &Revision<'_>| r.spec.as_ref().is_some_and(|spec| spec.cause == RevisionCause::Templates);
-        self.all.last().is_some_and(templates)
-            || self.good().and_then(version).is_some_and(|good| Some(good) != self.newest_version())
+        self.all.last().is_some_and(Revision::is_by_templates)
+            || self.good().and_then(Revision::version).is_some_and(|good| Some(good) != self.newest_version())
     }
 
     /// Since the last good one, a release came back that differed from it in nothing but that version.
     pub(crate) fn came_back_from(&self, to: &str) -> bool {
         let Some(good) = self.all.iter().rev().find(|revision| revision.succeeded()) else { return false };
-        let counts = |r: &Revision<'_>| failed(r) && !r.status.unwell && target(r).is_some_and(|target| target == to);
+        let counts = |r: &Revision<'_>| r.failed() && !r.status.unwell && target(r).is_some_and(|target| target == to);
         self.all.iter().any(|r| r.number > good.number && counts(r) && only_version(good, r))
     }
 
@@ -159,13 +148,11 @@ pub(super) fn hold_of_asked(rollout: &Rollout<'_>, t: &Tenant<'_>) -> Option<Hol
         return None;
     }
     let what = if rollout.adopts() {
-        format!(
-            "newer templates of {asked} are to be taken up (spec.upgrade.templates), and what runs stays until then"
-        )
+        format!("newer templates of {asked} (spec.upgrade.templates)")
     } else if to.is_some() {
-        format!("spec.version: {asked} is asked for, and {} runs until then", rollout.runs_version()?)
+        format!("spec.version: change from {} to {asked}", rollout.runs_version()?)
     } else {
-        "what runs stays as it is until then".to_owned()
+        "change of what runs".to_owned()
     };
     match (window(t, &what), to) {
         (Ok(until), Some(to)) => turn(t, &to, &what, until),

@@ -2,6 +2,7 @@
 
 use super::record::{self, Revision};
 use berth_api::cluster::RevisionSummary;
+use berth_api::revision::Release;
 use berth_plan::observed::Observed;
 use std::collections::BTreeSet;
 
@@ -20,6 +21,13 @@ pub(crate) fn history(observed: &Observed, cp_namespace: &str) -> Option<Vec<Rev
     };
     let all = observed.revisions_are_readable.then(|| record::all(observed, cp_namespace))?;
     Some(all.iter().rev().take(record::KEPT).filter_map(summary).collect())
+}
+
+/// The release that is rolled out or runs, and those that Berth may go back to.
+pub(crate) fn releases(observed: &Observed, cp_namespace: &str) -> Vec<Release> {
+    let all = record::all(observed, cp_namespace);
+    let good = all.iter().rev().filter(|revision| revision.succeeded()).take(2);
+    all.last().into_iter().chain(good).filter_map(|revision| revision.release().cloned()).collect()
 }
 
 /// Digests of the templates that the plan may need beside those that a tenant is pinned to: of the newest release, and of those that it may

@@ -2,15 +2,16 @@
 
 use super::decide::{RollbackFacts, RollbackWrite, decide_rollback};
 use super::fleet::hold_of_asked;
-use super::progress::{self, Failure};
-use super::record;
+use super::issuers;
+use super::progress;
+use super::record::{self, Revision};
 use super::refusal::{refusal, refuses_pods};
 use super::rollout::Rollout;
 use crate::ours::is_ours;
 use crate::planned::Input;
 use crate::release::{self, Canary};
 use crate::subject::Tenant;
-use berth_api::revision::{Release, RevisionOutcome as Outcome};
+use berth_api::revision::RevisionOutcome as Outcome;
 use berth_plan::model::State;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -21,13 +22,16 @@ impl<'a> Rollout<'a> {
         let Input { object: cluster, observed, .. } = input;
         let is_up = cluster.metadata.deletion_timestamp.is_none() && t.live_namespace().is_some_and(is_ours);
         let known = observed.revisions_are_readable && is_up && !observed.denied;
+        let all = if known { record::all(observed, &t.cp_namespace) } else { vec![] };
+        let (asked, issuers) = issuers::of_release(cluster, &all, t.now);
         let mut rollout = Self {
             input,
             cp_namespace: t.cp_namespace.clone(),
             known,
-            all: if known { record::all(observed, &t.cp_namespace) } else { vec![] },
-            wanted: Release::of(&cluster.spec),
-            asked: Release::of(&cluster.spec),
+            all,
+            wanted: asked.clone(),
+            asked,
+            issuers,
             hold: None,
             refusal: None,
             adopts: None,
@@ -38,10 +42,23 @@ impl<'a> Rollout<'a> {
         };
         rollout.adopts = rollout.adopted(t);
         rollout.canary = rollout.canary(t);
-        rollout.failure = rollout.all.last().and_then(|newest| progress::failing(t, rollout.canary, newest.number));
+        rollout.failure = rollout
+            .all
+            .last()
+            .and_then(|newest| progress::failing(t, rollout.canary, (newest.number, rollout.asks_more_of_nodes())));
         rollout.judged = rollout.facts(t).map(|facts| (facts, decide_rollback(facts)));
         rollout.wait(t, of_the_version);
         rollout
+    }
+
+    /// Whether the newest release asks other things of nodes than the one to which it would go back.
+    fn asks_more_of_nodes(&self) -> bool {
+        let of = |revision: &Revision<'_>| {
+            let release = revision.release()?;
+            let api = &release.api_server;
+            Some((api.resources.clone(), api.placement.clone(), release.helper_resources.clone()))
+        };
+        self.all.last().and_then(of) != self.good().and_then(of)
     }
 
     /// The canary of a release that is rolled out. A minor's second step has none: there is nothing to go back to.
@@ -56,11 +73,11 @@ impl<'a> Rollout<'a> {
 
     fn facts(&self, t: &Tenant<'_>) -> Option<RollbackFacts> {
         let newest = self.all.last()?;
-        let failing = self.failure.as_ref().and_then(Failure::component);
+        let failing = self.failure.as_ref().and_then(|failure| failure.component(t));
         Some(RollbackFacts {
             recorded: newest.status.outcome,
             same: newest.release() == Some(&self.wanted) && (self.stays() || !self.takes_other_templates(t)),
-            asked_again: self.roll.is_some() && newest.spec.as_ref().is_some_and(|spec| spec.roll != self.roll),
+            asked_again: newest.is_asked_again(self.roll.as_ref()),
             paused: t.stands_still(),
             through: false,
             soaked: false,
@@ -76,13 +93,14 @@ impl<'a> Rollout<'a> {
     fn wait(&mut self, t: &Tenant<'_>, of_the_version: Option<&State>) {
         let begins = self.judged.as_ref().is_some_and(|(_, next)| next.write == Some(RollbackWrite::Revision));
         let Some(newest) = self.all.last().and_then(|newest| newest.spec.clone()).filter(|_| begins) else { return };
-        self.refusal = refusal(t, of_the_version);
+        self.refusal = refusal(t, of_the_version).or_else(|| self.issuers.refusal(&self.asked));
         self.hold = if self.refusal.is_none() { hold_of_asked(self, t) } else { None };
         if self.stays() {
             // How many there are of each does not wait, if so many may be. Of one that came back, the number is that of what runs.
             let scaled = newest.release.scaled_as(&self.asked);
             let is_back = self.all.last().is_some_and(|newest| newest.status.outcome == Some(Outcome::RolledBack));
             let stays = is_back || refuses_pods(&scaled, t);
+            self.issuers.kept = newest.kept_issuers;
             (self.wanted, self.roll) = (if stays { newest.release } else { scaled }, newest.roll);
             self.judged = self.facts(t).map(|facts| (facts, decide_rollback(facts)));
         }

@@ -6,8 +6,11 @@
 mod canary;
 mod decide;
 mod fleet;
+mod goes_on;
 mod history;
+mod issuers;
 mod judge;
+mod nodes;
 mod progress;
 mod record;
 mod refusal;
@@ -16,7 +19,8 @@ mod say;
 mod templates;
 mod write;
 
-pub(crate) use history::history;
+pub(crate) use goes_on::goes_on;
 pub use history::revision_templates;
+pub(crate) use history::{history, releases};
 pub(crate) use record::roll;
 pub(crate) use rollout::Rollout;

@@ -1,16 +1,18 @@
 //! How a release comes up: what is seen of it, and since when it makes no progress.
 
-use crate::components::{self, Component};
+use super::nodes::Unplaced;
+use crate::admission::{is_obstructed, is_overruled};
+use crate::leads;
 use crate::ours::is_ours;
 use crate::release::Canary;
 use crate::subject::Tenant;
 use berth_api::cluster::{CanaryStatus, OnFailure, RolloutStatus};
-use berth_api::conditions::{ConditionType, is_true};
+use berth_api::conditions::{ConditionType, Reason, is_true};
 use berth_api::names;
-use berth_plan::model::{Plan, StageId};
+use berth_plan::model::{Plan, StageId, State};
 use berth_plan::observed::ApiProbe;
 use berth_plan::workload;
-use berth_render::Kind;
+use berth_render::{Binary, Kind};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
@@ -61,13 +63,13 @@ fn since(t: &Tenant<'_>, rollout: &RolloutStatus) -> Option<Timestamp> {
 }
 
 /// The first workload whose pods are not all of its newest template and ready, and how many are at least.
-fn moving<'a>(t: &Tenant<'a>) -> Option<(&'static Component, &'a str, i32)> {
-    components::ALL.into_iter().find_map(|component| {
-        let live = t.workloads(component.binary).that(is_ours);
+fn moving<'a>(t: &Tenant<'a>) -> Option<(Binary, &'a str, i32)> {
+    t.distribution.awaited().find_map(|binary| {
+        let live = t.workloads(binary).that(is_ours);
         live.live().find_map(|live| {
             let rollout = workload::rollout(live);
             let name = live.pointer("/metadata/name")?.as_str()?;
-            (!rollout.settled).then(|| (component, name, new_and_ready(live)))
+            (!rollout.settled).then(|| (binary, name, new_and_ready(live)))
         })
     })
 }
@@ -83,27 +85,30 @@ fn new_and_ready(live: &Value) -> i32 {
 #[derive(Clone, Debug)]
 pub(super) enum Failure {
     /// The component makes no progress for too long.
-    Late(&'static Component),
+    Late(Binary),
     /// The first new API server was ready, and then was not, before `spec.upgrade.soak` was over.
     Canary(String),
     /// No pod is replaced any more, and still it is not through: the API does not answer, or nothing can be written.
     Stuck,
+    /// No node takes an API server, and no other serves.
+    Unplaced(Unplaced),
     /// It fails its clients: what of its answers.
     Answers(String),
 }
 
 impl Failure {
-    pub(super) fn component(&self) -> Option<&'static Component> {
+    pub(super) fn component(&self, t: &Tenant<'_>) -> Option<Binary> {
         match self {
-            Self::Late(component) => Some(component),
-            Self::Canary(_) | Self::Answers(_) => Some(components::ALL[0]),
+            Self::Late(component) => Some(*component),
+            Self::Canary(_) | Self::Answers(_) | Self::Unplaced(_) => Some(t.distribution.api()),
             Self::Stuck => None,
         }
     }
 }
 
-/// What it fails by now.
-pub(super) fn failing(t: &Tenant<'_>, canary: Option<Canary>, revision: i64) -> Option<Failure> {
+/// What it fails by now. `asks_more`: it asks other things of nodes than the release to which it would go back; else that would find no node
+/// either.
+pub(super) fn failing(t: &Tenant<'_>, canary: Option<Canary>, (revision, asks_more): (i64, bool)) -> Option<Failure> {
     let recorded = recorded(t, revision)?;
     if t.stands_still() {
         return None;
@@ -113,6 +118,12 @@ pub(super) fn failing(t: &Tenant<'_>, canary: Option<Canary>, revision: i64) -> 
     }
     if let Some(why) = canary.and_then(|canary| canary.answers_badly(t)) {
         return Some(Failure::Answers(why));
+    }
+    if let Some(unplaced) = Unplaced::for_long(t).filter(|_| asks_more) {
+        return Some(Failure::Unplaced(unplaced));
+    }
+    if is_obstructed(t) {
+        return None;
     }
     let rollout = Some(recorded).filter(|rollout| lasts(t, rollout) >= Some(deadline(t)))?;
     let Some((component, name, ready)) = moving(t) else { return (rollout.step == WAITING).then_some(Failure::Stuck) };
@@ -137,8 +148,8 @@ fn failed<'a>(t: &Tenant<'_>, canary: Option<Canary>, rollout: &'a RolloutStatus
 
 /// Whether the component serves as it did before, by pods of an earlier template. A slot is changed in its place, so one is not there; of a
 /// single one nothing serves, and nothing is lost by going back.
-pub(super) fn old_are_well(t: &Tenant<'_>, component: &Component) -> bool {
-    let live = t.workloads(component.binary).that(is_ours);
+pub(super) fn old_are_well(t: &Tenant<'_>, component: Binary) -> bool {
+    let live = t.workloads(component).that(is_ours);
     let Some(rollout) = live.rollout() else { return false };
     if live.keys().iter().all(|key| key.kind == Kind::StatefulSet) {
         let down = live.live().filter(|set| !workload::rollout(set).settled).count();
@@ -157,19 +168,26 @@ pub(super) fn rest_is_well(t: &Tenant<'_>) -> bool {
 
 /// Whether the tenant serves before a release begins.
 pub(super) fn is_well(t: &Tenant<'_>) -> bool {
-    let serves =
-        |component: &Component| t.workloads(component.binary).that(is_ours).rollout().is_some_and(|r| r.serving);
-    rest_is_well(t) && matches!(t.observed.api, ApiProbe::Answered { .. }) && components::ALL.into_iter().all(serves)
+    let serves = |binary| t.workloads(binary).that(is_ours).rollout().is_some_and(|r| r.serving);
+    let leads = |binary| leads::not_leading(t, binary).is_none();
+    let awaited = || t.distribution.awaited();
+    rest_is_well(t)
+        && matches!(t.observed.api, ApiProbe::Answered { .. })
+        && awaited().all(serves)
+        && awaited().all(leads)
 }
 
 /// Whether all components run the release; of a minor, when its first step is through.
 pub(super) fn is_through(t: &Tenant<'_>, plan: &Plan) -> bool {
     let release = &t.release;
     let no_step = (release.change.is_none() && release.upgrade.is_none()) || release.pending.is_some();
-    let done = |component: &&Component| {
-        plan.stage(StageId::ControlPlane(component.binary)).is_some_and(|stage| stage.state.is_done())
+    let is_done = |state: &State| {
+        // It is rolled out, and only that may keep it from leading.
+        state.is_done()
+            || (is_overruled(t) && state.problem().is_some_and(|(reason, _)| reason == Reason::WebhookInTheWay))
     };
-    no_step && matches!(t.observed.api, ApiProbe::Answered { .. }) && components::ALL.iter().all(done)
+    let done = |binary| plan.stage(StageId::ControlPlane(binary)).is_some_and(|stage| is_done(&stage.state));
+    no_step && matches!(t.observed.api, ApiProbe::Answered { .. }) && t.distribution.awaited().all(done)
 }
 
 /// Whether that is so for long enough.
@@ -210,7 +228,8 @@ pub(super) fn now(t: &Tenant<'_>, target: Target, canary: Option<Canary>, throug
         to,
         step,
         ready: ready.max(before.map_or(0, |before| before.ready)),
-        since: (!t.stands_still()).then(|| Time(since.unwrap_or(t.now).min(t.now))),
+        // What stands still, or meets a webhook of the tenant's, has its whole time from when it goes on.
+        since: (!t.stands_still() && !is_obstructed(t)).then(|| Time(since.unwrap_or(t.now).min(t.now))),
         canary: canary.and_then(|canary| serving(t, canary, recorded.as_ref())),
     }
 }
@@ -229,5 +248,5 @@ pub(super) fn due(t: &Tenant<'_>, canary: Option<Canary>, rollout: Option<&Rollo
     let longest = if rollout.step == SOAK { soak(t) } else { deadline(t) };
     let late = Some(longest - lasts(t, rollout)?).filter(SignedDuration::is_positive);
     let proven = canary.and_then(|canary| canary.until(t)).map(|until| until.duration_since(t.now));
-    [late, proven].into_iter().flatten().min()
+    [late, proven, Unplaced::due(t)].into_iter().flatten().min()
 }

@@ -4,12 +4,14 @@ use crate::ours::{is_ours, owner_labels};
 use crate::record::Pin;
 use berth_api::conditions::shortened;
 use berth_api::revision::{
-    ClusterRevisionSpec, ClusterRevisionStatus, Release, RevisionCause, RevisionOutcome as Outcome, RevisionPin,
+    ClusterRevisionSpec, ClusterRevisionStatus, Release, RevisionCause, RevisionOutcome as Outcome,
 };
 use berth_api::text::printable;
 use berth_api::{Cluster, labels, names};
-use berth_plan::observed::{Observed, deleting, label};
+use berth_plan::object_meta::{deleting, label};
+use berth_plan::observed::Observed;
 use berth_render::{Kind, ObjectKey};
+use kube_core::ResourceExt;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -32,13 +34,30 @@ impl Revision<'_> {
         self.spec.as_ref().map(|spec| &spec.release)
     }
 
+    pub(super) fn version(&self) -> Option<&String> {
+        self.release().map(|release| &release.version)
+    }
+
+    /// It changed nothing but the templates.
+    pub(super) fn is_by_templates(&self) -> bool {
+        self.spec.as_ref().is_some_and(|spec| spec.cause == RevisionCause::Templates)
+    }
+
+    /// Somebody asks for it once more, by that value of the annotation.
+    pub(super) fn is_asked_again(&self, roll: Option<&String>) -> bool {
+        roll.is_some() && self.spec.as_ref().is_some_and(|spec| spec.roll.as_ref() != roll)
+    }
+
+    pub(super) fn failed(&self) -> bool {
+        matches!(self.status.outcome, Some(Outcome::RolledBack | Outcome::Held))
+    }
+
     pub(super) fn succeeded(&self) -> bool {
         self.status.outcome == Some(Outcome::Succeeded) && self.spec.is_some()
     }
 
     pub(super) fn pin(&self) -> Option<Pin> {
-        let RevisionPin { version, templates, agent_image, agent_delivery } = self.spec.as_ref()?.pin.clone();
-        Some(Pin { version, templates, agent_image, agent_delivery })
+        Some(self.spec.as_ref()?.pin.clone())
     }
 
     /// Its labels are Berth's.
@@ -111,13 +130,13 @@ pub(super) fn cause(wanted: &Release, all: &[Revision<'_>]) -> RevisionCause {
 
 /// What a person said of the change.
 pub(super) fn change_cause(cluster: &Cluster) -> Option<String> {
-    let text = cluster.metadata.annotations.as_ref()?.get(labels::CHANGE_CAUSE)?;
+    let text = cluster.annotations().get(labels::CHANGE_CAUSE)?;
     Some(text.chars().take(256).collect()).filter(|text: &String| !text.is_empty())
 }
 
 /// The annotation that asks once more, if it means this generation.
 pub(crate) fn roll(cluster: &Cluster) -> Option<String> {
-    let text = cluster.metadata.annotations.as_ref()?.get(labels::ROLL).filter(|text| text.len() <= 64)?;
+    let text = cluster.annotations().get(labels::ROLL).filter(|text| text.len() <= 64)?;
     let generation = cluster.metadata.generation?.to_string();
     let suffix = text.strip_prefix(&generation)?;
     (suffix.is_empty() || suffix.starts_with('-')).then(|| text.clone())

@@ -1,5 +1,6 @@
 //! Whether a release can run at all.
 
+use super::nodes;
 use crate::components::ALL;
 use crate::subject::Tenant;
 use crate::validate;
@@ -9,7 +10,7 @@ use berth_plan::model::State;
 /// Why what the spec asks for is refused, or has to wait for something in the tenant itself: then no turn helps, and nothing of it begins.
 /// `of_the_version`: what is wrong with that.
 pub(super) fn refusal(t: &Tenant<'_>, of_the_version: Option<&State>) -> Option<State> {
-    of_the_version.cloned().or_else(|| validate::refusal(t)).or_else(|| of_components(t))
+    of_the_version.cloned().or_else(|| validate::refusal(t)).or_else(|| of_components(t)).or_else(|| nodes::refusal(t))
 }
 
 /// Whether a release cannot run as it is, such as with more pods than may be.

@@ -1,6 +1,7 @@
 //! What becomes of the release in the spec.
 
 use super::decide::{RollbackFacts, RollbackNext, RollbackWrite, Runs};
+use super::issuers::Issuers;
 use super::progress::Failure;
 use super::record::{self, Revision};
 use crate::planned::Input;
@@ -8,7 +9,7 @@ use crate::record::Pin;
 use crate::release::{self, Canary};
 use crate::subject::Tenant;
 use crate::turn::Hold;
-use berth_api::cluster::Cluster;
+use berth_api::cluster::{Cluster, FormerIssuer};
 use berth_api::names;
 use berth_api::revision::Release;
 use berth_api::version::Version;
@@ -26,8 +27,10 @@ pub(crate) struct Rollout<'a> {
     pub(super) all: Vec<Revision<'a>>,
     /// What is to run: the release of the spec, or the newest one while that has to wait.
     pub(super) wanted: Release,
-    /// That of the spec.
+    /// That of the spec, with the issuers of service-account tokens that are accepted beside those of the spec.
     pub(super) asked: Release,
+    /// Those issuers.
+    pub(super) issuers: Issuers,
     /// Why that does not begin yet.
     pub(super) hold: Option<Hold>,
     /// Why nothing of that begins, and nothing is waited for.
@@ -75,8 +78,14 @@ impl<'a> Rollout<'a> {
 
     /// The `Cluster` that the plan is made for, if that is not the one that was read.
     pub(crate) fn cluster(&self) -> Option<Cluster> {
-        let waits = || self.stays().then_some(&self.wanted);
-        self.back_to().and_then(Revision::release).or_else(waits).map(|release| release.put_into(self.input.object))
+        let other = self.stays() || self.wanted != Release::of(&self.input.object.spec);
+        let other = || other.then_some(&self.wanted);
+        self.back_to().and_then(Revision::release).or_else(other).map(|release| release.put_into(self.input.object))
+    }
+
+    /// What people see of issuers of service-account tokens that are accepted beside those of the spec.
+    pub(crate) fn former_issuers(&self) -> Vec<FormerIssuer> {
+        self.issuers.status()
     }
 
     /// What changes of what runs wait for. `refused`: the release of the spec is, so it is not recorded.

@@ -1,18 +1,19 @@
 //! What people read of a release that failed.
 
 use super::decide::RollbackWrite;
+use super::nodes::Unplaced;
 use super::progress::{self, Failure};
 use super::record::Revision;
 use super::rollout::Rollout;
 use crate::components;
 use crate::subject::Tenant;
 use berth_api::conditions::Reason;
-use berth_api::revision::{RevisionCause, RevisionOutcome as Outcome};
+use berth_api::revision::RevisionOutcome as Outcome;
 use berth_api::{Cluster, labels};
 use berth_plan::model::{Plan, Stage, StageId, State};
 
 fn version<'a>(revision: &'a Revision<'_>) -> &'a str {
-    revision.release().map_or("?", |release| &release.version)
+    revision.version().map_or("?", String::as_str)
 }
 
 /// What is recorded as the cause of an outcome.
@@ -26,10 +27,13 @@ pub(super) fn why(rollout: &Rollout<'_>, t: &Tenant<'_>, plan: &Plan, outcome: O
     let what = what.map_or_else(|| "the API does not answer".to_owned(), |(_, text)| text);
     let deadline = &t.cluster.spec.upgrade.progress_deadline;
     let failed = match &rollout.failure {
-        Some(Failure::Canary(pod)) => format!(
-            "pod {pod}, the first new kube-apiserver, was ready and then was not, within {soak} (spec.upgrade.soak): {what}"
-        ),
+        Some(Failure::Canary(pod)) => {
+            format!("pod {pod}, the first new kube-apiserver, became unready within {soak} (spec.upgrade.soak): {what}")
+        }
         Some(Failure::Answers(why)) => why.clone(),
+        Some(Failure::Unplaced(Unplaced { pod, why, .. })) => {
+            format!("no node took pod {pod} for 30 s, and no other API server served: {why}")
+        }
         _ => format!("no progress for {deadline} (spec.upgrade.progressDeadline): {what}"),
     };
     if outcome == Outcome::RolledBack {
@@ -45,9 +49,9 @@ pub(super) fn why(rollout: &Rollout<'_>, t: &Tenant<'_>, plan: &Plan, outcome: O
     } else if matches!(rollout.failure, Some(Failure::Stuck)) {
         "no pod of it fails".to_owned()
     } else {
-        "its old pods are not well either".to_owned()
+        "its old pods are not well, either".to_owned()
     };
-    Some(format!("{failed}. Berth does not go back: {why}"))
+    Some(format!("{failed}. No rollback: {why}"))
 }
 
 fn message<'a>(revision: &'a Revision<'_>) -> &'a str {
@@ -59,11 +63,11 @@ pub(super) fn rolled_back(cluster: &Cluster, newest: &Revision<'_>, good: &Revis
     let meta = &cluster.metadata;
     let (name, namespace) = (meta.name.as_deref().unwrap_or_default(), meta.namespace.as_deref().unwrap_or_default());
     let again = roll_value(newest, meta.generation.unwrap_or_default());
-    if newest.spec.as_ref().is_some_and(|spec| spec.cause == RevisionCause::Templates) {
+    if newest.is_by_templates() {
         return State::blocked(
             Reason::RolledBack,
             format!(
-                "revision {}, newer templates of {}, did not come up, so revision {} runs again: {}. To stay with its templates, set spec.upgrade.templates to WithVersion. Or ask for the newer ones once more: kubectl annotate clusters.berth.dev {name} -n {namespace} {}={again} --overwrite",
+                "revision {}, newer templates of {}, failed and was rolled back to revision {}: {}. To keep the old templates, set spec.upgrade.templates to WithVersion. Or retry the newer ones: kubectl annotate clusters.berth.dev {name} -n {namespace} {}={again} --overwrite",
                 newest.number,
                 version(newest),
                 good.number,
@@ -75,7 +79,7 @@ pub(super) fn rolled_back(cluster: &Cluster, newest: &Revision<'_>, good: &Revis
     State::blocked(
         Reason::RolledBack,
         format!(
-            "revision {} ({}) of the spec did not come up, so revision {} ({}) runs again: {}. Correct the spec. Or set what runs: kubectl berth rollback {name} -n {namespace}. Or ask for it once more: kubectl annotate clusters.berth.dev {name} -n {namespace} {}={again} --overwrite",
+            "revision {} ({}) of the spec failed and was rolled back to revision {} ({}): {}. Correct the spec. Or set what runs: kubectl berth rollback {name} -n {namespace}. Or retry: kubectl annotate clusters.berth.dev {name} -n {namespace} {}={again} --overwrite",
             newest.number,
             version(newest),
             good.number,
@@ -103,7 +107,7 @@ pub(super) fn held(cluster: &Cluster, newest: &Revision<'_>) -> State {
     State::blocked(
         Reason::Held,
         format!(
-            "revision {} ({}) of the spec did not come up: {}. What runs stays. Correct what is named, and it goes on by itself; or set a release that ran before: kubectl berth rollback {name} -n {namespace}",
+            "revision {} ({}) of the spec failed: {}. What runs stays. Correct the cause, and the rollout continues; or set an earlier release: kubectl berth rollback {name} -n {namespace}",
             newest.number,
             version(newest),
             message(newest),

@@ -1,37 +1,42 @@
 //! What a release is rendered with: what is recorded as finished, and beside it what components go to until that succeeded.
 
 use super::decide::RollbackWrite;
-use super::fleet;
 use super::record::Revision;
 use super::rollout::Rollout;
 use crate::record::{self, Pin};
 use crate::release::Release;
 use crate::subject::Tenant;
-use crate::update;
+use crate::update::{self, Update};
 use berth_api::cluster::Templates;
 use berth_api::revision::{RevisionCause, RevisionOutcome as Outcome};
-
-fn by_templates(revision: &Revision<'_>) -> bool {
-    revision.spec.as_ref().is_some_and(|spec| spec.cause == RevisionCause::Templates)
-}
 
 impl<'a> Rollout<'a> {
     /// What a tenant that asks for the newest templates takes up: those that it never ran, or that somebody asks for once more. An operator
     /// that goes one version back has others, too: what ran before is not newer.
     pub(super) fn adopted(&self, t: &Tenant<'_>) -> Option<Pin> {
         let newest = self.all.last().filter(|newest| newest.release() == Some(&self.wanted))?;
-        let new = update::newer(t).filter(|_| t.cluster.spec.upgrade.templates == Templates::Newest)?.new;
-        let failed = by_templates(newest) && fleet::failed(newest);
-        let again = failed && self.roll.is_some() && newest.spec.as_ref().is_some_and(|spec| spec.roll != self.roll);
-        let ran = || self.all.iter().any(|r| r.pin().is_some_and(|pin| pin.templates == new.templates));
+        let Update { old, new } = update::newer(t).filter(|_| t.cluster.spec.upgrade.templates == Templates::Newest)?;
+        let failed = newest.is_by_templates() && newest.failed();
+        let again = failed && newest.is_asked_again(self.roll.as_ref());
         let ended = newest.succeeded() || (failed && newest.status.outcome == Some(Outcome::RolledBack));
-        (again || (ended && !ran())).then_some(new)
+        if again || !ended {
+            return again.then_some(new);
+        }
+        let ran = self.all.iter().any(|r| r.pin().is_some_and(|pin| pin.templates == new.templates));
+        // A value of the chart may come back, but not by itself what failed.
+        let tried = newest
+            .pin()
+            .is_some_and(|pin| (pin.helper_resources, pin.proxy) == (new.helper_resources.clone(), new.proxy.clone()));
+        if !ran {
+            return Some(new);
+        }
+        (!tried).then_some(Pin { helper_resources: new.helper_resources, proxy: new.proxy, ..old })
     }
 
     /// The release in the spec is recorded, but is to be rendered with other templates: newer ones, or those before newer ones that failed.
     pub(super) fn takes_other_templates(&self, t: &Tenant<'_>) -> bool {
         let gives_up = || {
-            let failed = self.all.last().is_some_and(|newest| by_templates(newest) && fleet::failed(newest));
+            let failed = self.all.last().is_some_and(|newest| newest.is_by_templates() && newest.failed());
             failed && t.cluster.spec.upgrade.templates == Templates::WithVersion
         };
         self.adopts.is_some() || gives_up()
@@ -73,7 +78,7 @@ impl<'a> Rollout<'a> {
             return;
         }
         let is_it = newest.release() == Some(&self.wanted);
-        let other = newest.pin().filter(|was| by_templates(newest) && was.templates != release.pin.templates);
+        let other = newest.pin().filter(|was| newest.is_by_templates() && !was.renders_as(&release.pin));
         let target = release.target().version;
         let recorded = newest.pin().filter(|was| is_it && was.version == target && at_hand(was));
         if release.next.is_none() && (other.is_none() || recorded.is_none()) {

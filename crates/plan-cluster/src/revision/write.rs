@@ -5,18 +5,13 @@ use super::progress::Target;
 use super::record::{self, Revision};
 use super::rollout::Rollout;
 use super::{progress, say};
-use crate::ours::ensure;
+use crate::ours::ensure_manifest;
 use crate::planned::ClusterPlan;
-use crate::record::Pin;
 use crate::release;
 use crate::subject::Tenant;
-use berth_api::conditions::Reason;
-use berth_api::revision::{
-    ClusterRevisionSpec, ClusterRevisionStatus, RevisionCause, RevisionOutcome as Outcome, RevisionPin,
-};
+use berth_api::revision::{ClusterRevisionSpec, ClusterRevisionStatus, RevisionCause, RevisionOutcome as Outcome};
 use berth_plan::model::{Action, Stage, StageId, State};
 use berth_plan::objects::owner_references::has_owner;
-use berth_render::Object;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 
@@ -56,10 +51,7 @@ impl Rollout<'_> {
         stage.actions.extend(owned.map(|revision| Action::clear_owner_references(revision.key, revision.live)));
         // Of one that is written anyway, the labels are right then.
         for object in if writes.is_empty() { repairs } else { writes } {
-            match Object::new(object) {
-                Ok(object) => ensure(&mut stage, t.observed, object),
-                Err(error) => stage.state = State::blocked(Reason::Error, error),
-            }
+            ensure_manifest(&mut stage, t.observed, object);
         }
         if stage.actions.is_empty() && stage.state.is_done() {
             return;
@@ -91,7 +83,6 @@ impl Rollout<'_> {
     }
 
     fn spec(&self, t: &Tenant<'_>) -> ClusterRevisionSpec {
-        let Pin { version, templates, agent_image, agent_delivery } = t.release.wanted_pin();
         ClusterRevisionSpec {
             number: self.next_number(),
             cause: self.cause(),
@@ -99,7 +90,8 @@ impl Rollout<'_> {
             roll: self.roll.clone(),
             skip_checks: t.cluster.spec.upgrade.skip_checks.clone(),
             release: self.wanted.clone(),
-            pin: RevisionPin { version, templates, agent_image, agent_delivery },
+            pin: t.release.wanted_pin(),
+            kept_issuers: self.issuers.kept.clone(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Where the operator asks for the API, and what stays as it is while the address changes or goes away.
 
-use super::endpoint::{come_up, dialled, load_balancer, server, up_with_load_balancer};
+use super::endpoint::{come_up, dialled, load_balancer, server, slice_inside, up_with_load_balancer};
 use super::*;
 use berth_api::cluster::EndpointType;
 use berth_plan::model::Action;
@@ -18,6 +18,11 @@ fn inside(f: &Fixture) -> (String, i32) {
 fn pods_of_the_api(f: &Fixture) -> Value {
     let api = f.world.observed.get(&Fixture::key(Kind::Deployment, names::APISERVER)).unwrap();
     api["spec"]["template"].clone()
+}
+
+fn advertises(f: &Fixture, address: &str) -> bool {
+    let container = pods_of_the_api(f)["spec"]["containers"][0].to_string();
+    container.contains(&format!("\"--advertise-address={address}\""))
 }
 
 /// The load balancer has these addresses, in this order.
@@ -112,10 +117,6 @@ fn pods_are_rolled_for_another_address_and_not_for_one_that_goes_or_comes_back()
         f.reconcile();
         f.others();
     }
-    let advertises = |f: &Fixture, address: &str| {
-        let container = pods_of_the_api(f)["spec"]["containers"][0].to_string();
-        container.contains(&format!("\"--advertise-address={address}\""))
-    };
     assert!(advertises(&f, &inside(&f).0));
     let (first, second) = (json!({"ip": "198.51.100.1"}), json!({"ip": "198.51.100.2"}));
     ingress(&mut f, json!([first, second]));
@@ -131,6 +132,77 @@ fn pods_are_rolled_for_another_address_and_not_for_one_that_goes_or_comes_back()
     ingress(&mut f, json!([second]));
     f.reconcile();
     assert!(advertises(&f, "198.51.100.2"), "{}", pods_of_the_api(&f));
+}
+
+/// As an earlier build left it: of a named host it put the Service's own address into the flag.
+#[test]
+fn what_is_inside_changes_at_once_and_the_flag_once_pods_are_replaced() {
+    let mut f = up_with_load_balancer();
+    let (own, _) = inside(&f);
+    let key = Fixture::key(Kind::Deployment, names::APISERVER);
+    let as_before = f.world.observed.get(&key).unwrap().to_string().replace("=198.51.100.1\"", &format!("={own}\""));
+    f.world.observed.objects.insert(key, serde_json::from_str(&as_before).unwrap());
+    f.cluster.spec.endpoint.host = Some("acme.example.com".into());
+    let pods = pods_of_the_api(&f);
+    let addresses = |f: &Fixture| slice_inside(f)["endpoints"][0]["addresses"].clone();
+    for (given, wanted) in [(None, "198.51.100.1"), (Some("192.0.2.9"), "192.0.2.9"), (Some("192.0.2.7"), "192.0.2.7")]
+    {
+        f.cluster.spec.endpoint.advertise_address = given.map(str::to_owned);
+        last(&mut f);
+        assert_eq!((addresses(&f), pods_of_the_api(&f)), (json!([wanted]), pods.clone()));
+    }
+    f.cluster.spec.api_server.extra_args = vec![serde_json::from_value(json!({"name": "v", "value": "2"})).unwrap()];
+    last(&mut f);
+    assert!(advertises(&f, "192.0.2.7"), "{}", pods_of_the_api(&f));
+    let pods = pods_of_the_api(&f);
+    last(&mut f);
+    assert_eq!(pods_of_the_api(&f), pods, "once");
+}
+
+#[test]
+fn an_address_that_somebody_chose_or_the_services_own_restarts_nothing() {
+    let given = |f: &mut Fixture, address: Option<&str>| {
+        f.cluster.spec.endpoint.advertise_address = address.map(str::to_owned);
+        last(f);
+    };
+    // The flag of one that was replaced since.
+    let replaced = |f: &mut Fixture, address: &str| {
+        let flag = serde_json::from_value(json!({"name": "v", "value": "2"})).unwrap();
+        f.cluster.spec.api_server.extra_args = vec![flag];
+        last(f);
+        assert!(advertises(f, address), "{}", pods_of_the_api(f));
+        pods_of_the_api(f)
+    };
+    // It is set to what is taken without it.
+    let mut f = up_with_load_balancer();
+    given(&mut f, Some("192.0.2.9"));
+    let pods = replaced(&mut f, "192.0.2.9");
+    given(&mut f, Some("198.51.100.1"));
+    assert_eq!((&slice_inside(&f)["endpoints"][0]["addresses"], pods_of_the_api(&f)), (&json!(["198.51.100.1"]), pods));
+    // Without it the load balancer's counts again, whose pods follow it.
+    given(&mut f, None);
+    assert!(advertises(&f, "198.51.100.1"), "{}", pods_of_the_api(&f));
+
+    // Behind a name: it is removed, and the load balancer has a name itself, or goes away, or another type is asked for.
+    let mut f = Fixture::up(json!({"version": "1.36.3", "endpoint": {"host": "acme.example.com"}}));
+    given(&mut f, Some("192.0.2.9"));
+    let pods = replaced(&mut f, "192.0.2.9");
+    given(&mut f, None);
+    assert_eq!(pods_of_the_api(&f), pods);
+    f.cluster.spec.endpoint.type_ = EndpointType::LoadBalancer;
+    ingress(&mut f, json!([{"ip": "198.51.100.1"}]));
+    f.cluster.spec.api_server.extra_args.clear();
+    last(&mut f);
+    assert!(advertises(&f, "198.51.100.1"), "{}", pods_of_the_api(&f));
+    let pods = pods_of_the_api(&f);
+    for all in [json!([{"hostname": "lb.example.com"}]), json!(null), json!([{"ip": "198.51.100.2"}])] {
+        ingress(&mut f, all.clone());
+        last(&mut f);
+        assert_eq!(pods_of_the_api(&f), pods, "{all}");
+    }
+    f.cluster.spec.endpoint.type_ = EndpointType::ClusterIP;
+    last(&mut f);
+    assert_eq!(pods_of_the_api(&f), pods);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::configuration::of_templates;
 use super::*;
 use berth_api::labels;
-use berth_plan::observed::annotation;
+use berth_plan::object_meta::annotation;
 use berth_render::{Listing, TenantSet};
 
 pub(super) const BINDING: &str = "kubeadm:node-autoapprove-bootstrap";
@@ -96,14 +96,14 @@ fn after_a_rollout_it_is_looked_for_at_once_and_later_in_turn() {
         let now = f.world.now + jiff::SignedDuration::from_mins(minute);
         asked_inside(Input { now, ..f.input() })
     };
-    let minutes = |f: &Fixture| (0..15).filter(|minute| asked(f, *minute).contains(&BINDINGS)).count();
+    let minutes = |f: &Fixture| (0..32).filter(|minute| asked(f, *minute).contains(&BINDINGS)).count();
     assert_eq!(minutes(&f), 1);
     let pod = f.older_pod();
-    assert_eq!(minutes(&f), 15);
-    assert!((0..15).all(|minute| asked(&f, minute).iter().filter(|listing| **listing == BINDINGS).count() == 1));
+    assert_eq!(minutes(&f), 32);
+    assert!((0..32).all(|minute| asked(&f, minute).iter().filter(|listing| **listing == BINDINGS).count() == 1));
     f.world.remove(&pod);
     f.older_pod();
-    f.later(30);
+    f.later(40);
     assert_eq!(minutes(&f), 1);
 }
 

@@ -47,7 +47,7 @@ fn a_tenant_without_a_schedule_gets_the_platforms_and_gives_it_back() {
     let mut f = up(fixture());
     let live = f.world.observed.get(&key()).expect("it is given").clone();
     let schedule: berth_api::EtcdBackupSchedule = serde_json::from_value(live.clone()).expect("a valid one");
-    assert_eq!((schedule.spec.store.as_str(), schedule.spec.schedule.as_str()), ("main", "0 3 * * *"));
+    assert_eq!((schedule.spec.store.name.as_str(), schedule.spec.schedule.as_str()), ("main", "0 3 * * *"));
     assert!(super::super::backups::is_default(&live));
     assert_eq!(f.plan().plan.actions().count(), 0, "at rest nothing is written");
     // Another tenant's is none of its own.

@@ -125,9 +125,7 @@ fn one_that_does_not_stay_ready_goes_back_at_once() {
         f.reconcile();
         let (_, reason, says) = f.condition("Ready");
         assert_eq!(reason, "RolledBack", "{says}");
-        let why = format!(
-            "pod {POD}, the first new kube-apiserver, was ready and then was not, within 60s (spec.upgrade.soak)"
-        );
+        let why = format!("pod {POD}, the first new kube-apiserver, became unready within 60s (spec.upgrade.soak)");
         assert!(says.contains(&why), "{says}");
         assert_eq!(f.soaks(names::APISERVER), None, "the way back does not wait");
         let log = &f.world.log[before..];
@@ -149,7 +147,7 @@ fn one_that_fails_its_clients_goes_back_at_once() {
     let (_, reason, says) = f.condition("Ready");
     assert_eq!(reason, "RolledBack", "{says}");
     let why = format!(
-        "pod {POD}, the first new kube-apiserver, answered 40 of 400 requests with 5xx or 429, and the old ones 6 of 10000"
+        "pod {POD}, the first new kube-apiserver, answered 40 of 400 requests with 5xx or 429, the old ones 6 of 10000"
     );
     assert!(says.contains(&why), "{says}");
     assert!(!f.live(Kind::Deployment, names::APISERVER)["spec"]["template"].to_string().contains("--v=1"));

@@ -5,8 +5,11 @@ use berth_api::labels;
 use berth_render::{Catalog, TemplateSet};
 
 /// Issuers of tokens: a file behind a flag of kube-apiserver.
-fn jwt(host: &str) -> Vec<Value> {
-    vec![json!({"issuer": {"url": format!("https://{host}")}})]
+pub(super) fn jwt(host: &str) -> Vec<Value> {
+    vec![json!({
+        "issuer": {"url": format!("https://{host}"), "audiences": ["acme"]},
+        "claimMappings": {"username": {"claim": "sub", "prefix": ""}},
+    })]
 }
 
 impl Fixture {
@@ -19,7 +22,7 @@ impl Fixture {
     }
 
     /// The one that the pods of a Deployment mount.
-    fn mounted(&self, name: &str) -> String {
+    pub(super) fn mounted(&self, name: &str) -> String {
         let d = self.world.observed.get(&Self::key(Kind::Deployment, name)).unwrap();
         let volumes = d["spec"]["template"]["spec"]["volumes"].as_array().unwrap();
         let name = volumes.iter().find_map(|volume| volume.pointer("/configMap/name")?.as_str());

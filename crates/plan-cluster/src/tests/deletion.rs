@@ -78,7 +78,7 @@ fn the_pod_that_holds_it_up_is_named() {
     let planned = f.plan();
     let (_, said) = planned.plan.first_problem().unwrap();
     let wanted = format!(
-        "deletion: waiting for {pod} (it should have ended by {due}; where it runs, and what its kubelet says: kubectl -n {} describe pod {}) and ",
+        "deletion: waiting for {pod} (it should have ended by {due}; see kubectl -n {} describe pod {}) and ",
         Fixture::cp_namespace(),
         pod.name
     );

@@ -3,7 +3,9 @@
 use super::*;
 use berth_plan::meta_cluster::addresses::{MetaRanges, network};
 use berth_plan::model::Action;
+use berth_plan::objects::service_address::RefusedAddress;
 use berth_plan::settings::Writers;
+use berth_render::Listing;
 use std::collections::BTreeSet;
 
 pub(super) fn has_san(f: &Fixture, name: &str) -> bool {
@@ -42,11 +44,16 @@ pub(super) fn come_up(f: &mut Fixture) {
 }
 
 pub(super) fn up_with_load_balancer() -> Fixture {
-    let mut f = Fixture::new(json!({"version": "1.36.3", "endpoint": {"type": "LoadBalancer"}}));
+    up_behind("198.51.100.1", json!({"version": "1.36.3", "endpoint": {"type": "LoadBalancer"}}))
+}
+
+/// With a load balancer that gives this address.
+pub(super) fn up_behind(address: &str, spec: Value) -> Fixture {
+    let mut f = Fixture::new(spec);
     f.reconcile();
     let message = f.plan().plan.first_problem().unwrap().1;
     assert!(message.contains("an address from the meta cluster's load balancer"), "{message}");
-    load_balancer(&mut f, json!({"ip": "198.51.100.1"}));
+    load_balancer(&mut f, json!({"ip": address}));
     come_up(&mut f);
     f
 }
@@ -76,7 +83,7 @@ fn a_new_address_counts_once_the_api_answers_there_and_the_old_one_goes_on() {
         let mut other = f.world.clone();
         other.put(Fixture::key(Kind::Pod, "kube-apiserver-1"), pod);
         let input = Input { object: &f.cluster, observed: &other.observed, settings: &f.settings, now: other.now };
-        let writes: Vec<_> = plan(input).plan.actions().map(berth_plan::Action::describe).collect();
+        let writes: Vec<_> = ClusterPlanner::plan(input).plan.actions().map(berth_plan::Action::describe).collect();
         assert_eq!(writes.iter().any(|w| w.contains("kubeconfig")), served, "{deleting} {started}: {writes:#?}");
     }
     f.world.observed.api = ApiProbe::NotAsked;
@@ -92,7 +99,7 @@ fn a_new_address_counts_once_the_api_answers_there_and_the_old_one_goes_on() {
     assert!(has_san(&f, "acme.lb.example.com") && !has_san(&f, "198.51.100.1"));
 }
 
-fn meta() -> MetaRanges {
+pub(super) fn meta() -> MetaRanges {
     let nets = |text: &str| vec![network(text).unwrap()];
     MetaRanges { services: nets("10.96.0.0/16"), nodes: nets("192.168.0.7"), ..MetaRanges::default() }
 }
@@ -157,6 +164,103 @@ fn a_host_that_is_refused_is_named_nowhere_and_the_rest_goes_on() {
     assert!(has_san(&f, "nodes.example.com"));
 }
 
+/// What the API server says of a port that another Service has.
+fn refused(port: i32) -> RefusedAddress {
+    let node_ports = [(port, "provided port is already allocated".to_owned())].into();
+    RefusedAddress { cluster_ip: false, node_ports }
+}
+
+#[test]
+fn a_port_of_nodes_is_asked_for_and_where_it_is_taken_the_service_is_there_with_another() {
+    let settle = |f: &mut Fixture| {
+        for _ in 0..3 {
+            f.reconcile();
+            f.others();
+        }
+        assert_eq!(f.reconcile().plan.first_problem(), None);
+    };
+    let endpoint = json!({"type": "NodePort", "host": "192.0.2.7"});
+    let mut f = Fixture::up(json!({"version": "1.36.3", "endpoint": endpoint}));
+    f.settings.writers.node_ports = vec!["30440-30449".to_owned()];
+    f.cluster.spec.endpoint.node_port = Some(30447);
+    settle(&mut f);
+    assert_eq!(server(&f), "https://192.0.2.7:30447");
+    f.cluster.spec.endpoint.node_port = Some(30444);
+    let service = Fixture::key(Kind::Service, names::APISERVER);
+    f.world.observed.refused_addresses.insert(service.clone(), refused(30444));
+    for is_there in [true, false] {
+        if !is_there {
+            f.world.remove(&service);
+        }
+        let planned = f.reconcile();
+        let (_, said) = planned.plan.first_problem().unwrap();
+        let says =
+            "spec.endpoint.nodePort: Service kube-apiserver cannot have 30444: provided port is already allocated";
+        assert!(said.contains(says), "{said}");
+        let live = f.world.observed.get(&service).unwrap();
+        assert_eq!(live["spec"]["ports"][0]["nodePort"], 30447, "{live}");
+    }
+    f.world.observed.refused_addresses.clear();
+    settle(&mut f);
+    assert_eq!(server(&f), "https://192.0.2.7:30444");
+    f.cluster.spec.endpoint.node_port = None;
+    f.settings.writers.node_ports.clear();
+    settle(&mut f);
+    assert_eq!(server(&f), "https://192.0.2.7:30444", "it stays");
+}
+
+#[test]
+fn a_port_of_nodes_that_was_refused_is_asked_for_anew_now_and_then() {
+    let endpoint = json!({"type": "NodePort", "host": "192.0.2.7"});
+    let mut f = Fixture::up(json!({"version": "1.36.3", "endpoint": endpoint}));
+    f.settings.writers.node_ports = vec!["30444-30445".to_owned()];
+    f.cluster.spec.endpoint.node_port = Some(30444);
+    let service = Fixture::key(Kind::Service, names::APISERVER);
+    f.world.observed.refused_addresses.insert(service.clone(), refused(30444));
+    let said = blocked(&f.reconcile(), StageId::Endpoint, Reason::InvalidSpec);
+    let told = f.condition("Ready");
+    // Each reconcile begins without an answer.
+    f.world.observed.refused_addresses.clear();
+    let at = |f: &Fixture, minute: i64| {
+        let mut later = f.copy();
+        later.world.now += jiff::SignedDuration::from_mins(minute);
+        later
+    };
+    let asks = |f: &Fixture| f.plan().plan.actions().any(|action| action.describe().starts_with("apply Service"));
+    assert_eq!((0..20).filter(|minute| asks(&at(&f, *minute))).collect::<Vec<_>>(), [0, 10]);
+    let mut waits = at(&f, 1);
+    let pod = Fixture::key(Kind::Pod, "kube-apiserver-x");
+    let labels = json!({"app.kubernetes.io/component": "kube-apiserver"});
+    waits.world.put(pod.clone(), json!({"metadata": {"name": pod.name, "labels": labels}}));
+    waits.world.run_pod(&pod);
+    let planned = waits.reconcile();
+    assert_eq!(blocked(&planned, StageId::Endpoint, Reason::InvalidSpec), said);
+    assert_eq!((waits.condition("Ready"), waits.world.log.len()), (told, f.world.log.len()));
+    assert!(planned.requeue_after >= Some(jiff::SignedDuration::from_mins(1)), "{:?}", planned.requeue_after);
+    // A new spec, another port, and a Service that is gone.
+    let mut changed = at(&waits, 0);
+    changed.cluster.metadata.generation = Some(2);
+    let mut other = at(&waits, 0);
+    other.cluster.spec.endpoint.node_port = Some(30445);
+    // An operator from before writes what it knows.
+    let mut before = at(&waits, 0);
+    let status = before.cluster.status.as_mut().unwrap();
+    assert_eq!(status.refused_node_port.take().unwrap().port, 30444);
+    let mut gone = at(&waits, 0);
+    gone.world.remove(&service);
+    for f in [&changed, &other, &before, &gone] {
+        assert!(asks(f));
+    }
+    // Somebody gave it back, or it is had by other means.
+    let mut free = at(&waits, 9);
+    last(&mut free);
+    let port = |f: &Fixture| f.world.observed.get(&service).unwrap()["spec"]["ports"][0]["nodePort"].clone();
+    assert_eq!((port(&free), free.condition("Ready").0), (json!(30444), "True".to_owned()));
+    waits.live(Kind::Service, names::APISERVER)["spec"]["ports"][0]["nodePort"] = json!(30444);
+    assert!(last(&mut waits).plan.stage(StageId::Endpoint).unwrap().state.is_done());
+    assert_eq!(waits.cluster.status.unwrap().refused_node_port, None);
+}
+
 #[test]
 fn the_service_carries_what_is_asked_for_and_allowed() {
     let mut f = up_with_load_balancer();
@@ -199,7 +303,7 @@ fn the_tenant_is_told_an_address_and_the_port_that_goes_with_it() {
     let slice = |f: &Fixture| {
         let observed = &f.world.observed;
         let input = Input { object: &f.cluster, observed, settings: &f.settings, now: f.world.now };
-        let planned = plan(input);
+        let planned = ClusterPlanner::plan(input);
         let told = planned.plan.actions().find_map(|a| match a {
             Action::TenantApply(o) if o.key().kind == Kind::EndpointSlice => Some(o.value().clone()),
             _ => None,
@@ -220,7 +324,10 @@ fn the_tenant_is_told_an_address_and_the_port_that_goes_with_it() {
 
 #[test]
 fn an_address_of_the_other_family_takes_a_slice_of_its_own() {
-    let mut f = up_with_load_balancer();
+    // With an IPv6 range the IPv4 address is taken for want of another, and the Service's own is IPv4, too.
+    let network = json!({"serviceCIDRs": ["fd00:112::/112"], "podCIDRs": ["fd00:160::/56"]});
+    let spec = json!({"version": "1.36.3", "endpoint": {"type": "LoadBalancer"}, "network": network});
+    let mut f = up_behind("198.51.100.1", spec);
     let key = ObjectKey::namespaced(Kind::EndpointSlice, "default", "kubernetes");
     for (address, family) in [("2001:db8::1", "IPv6"), ("2001:db8::2", "IPv6"), ("198.51.100.1", "IPv4")] {
         let before = slice_inside(&f);
@@ -241,7 +348,7 @@ fn an_address_of_the_other_family_takes_a_slice_of_its_own() {
 }
 
 /// What a tenant's `kubernetes` Service points to.
-fn slice_inside(f: &Fixture) -> Value {
+pub(super) fn slice_inside(f: &Fixture) -> Value {
     let key = ObjectKey::namespaced(Kind::EndpointSlice, "default", "kubernetes");
     match &f.world.observed.api {
         ApiProbe::Answered { read, .. } => read.get(&key).flatten().unwrap().clone(),
@@ -276,16 +383,17 @@ fn clients_of_the_api_follow_its_port_once_the_service_has_it() {
 #[test]
 fn a_new_spec_is_compared_with_all_that_is_inside() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
-    let stamps = vec![berth_render::STAMPS];
+    let counts = [Kind::Deployment, Kind::DaemonSet].map(|kind| Listing { kind, namespace: Some("kube-system") });
+    let stamps: Vec<_> = std::iter::once(berth_render::STAMPS).chain(counts).collect();
     let read = |f: &Fixture, minute: i64| {
         let now = f.world.now + jiff::SignedDuration::from_mins(minute);
         let input = Input { object: &f.cluster, observed: &f.world.observed, settings: &f.settings, now };
         asked_inside(input)
     };
-    let rest: BTreeSet<_> = (0..15).flat_map(|minute| read(&f, minute)).collect();
+    let rest: BTreeSet<_> = (0..30).flat_map(|minute| read(&f, minute)).collect();
     assert_eq!(rest, berth_render::TenantSet::LISTINGS.into(), "at rest all in turn");
     f.cluster.metadata.generation = Some(2);
-    assert!((0..15).all(|minute| read(&f, minute) == stamps));
+    assert!((0..30).all(|minute| read(&f, minute) == stamps));
 }
 
 #[test]

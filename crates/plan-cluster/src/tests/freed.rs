@@ -59,7 +59,7 @@ fn one_of_which_no_pod_fails_and_that_is_not_through_is_held() {
         (Some(RevisionOutcome::Held), TurnState::Failed, true)
     );
     let (_, reason, says) = f.condition("Ready");
-    assert!(reason == "Held" && says.contains("Berth does not go back: no pod of it fails"), "{says}");
+    assert!(reason == "Held" && says.contains("No rollback: no pod of it fails"), "{says}");
     // It comes through by itself.
     f.others();
     f.reconcile();
@@ -99,7 +99,7 @@ fn one_of_which_nothing_can_be_looked_at_is_no_reason_to_wait() {
         f.world.remove(&Fixture::namespace());
         f.world.observed.objects.retain(|key, _| key.namespace.as_deref() != Some(&*Fixture::cp_namespace()));
         let input = Input { object: &f.cluster, observed: &f.world.observed, settings: &f.settings, now: f.world.now };
-        let planned = plan(input);
+        let planned = ClusterPlanner::plan(input);
         assert!(planned.plan.stage(StageId::ControlPlane(Binary::ApiServer)).is_none());
         assert_eq!(status(input, &planned, None).turn.unwrap().state, TurnState::Blocked);
     }

@@ -6,7 +6,8 @@ use berth_api::conditions::Reason;
 use berth_api::{labels, names};
 use berth_plan::model::StageId;
 use berth_plan::settings::Writers;
-use berth_render::Kind;
+use berth_render::images::Layout;
+use berth_render::{Kind, ObjectKey};
 use serde_json::{Value, json};
 
 fn pods(f: &Fixture, name: &str) -> Value {
@@ -43,6 +44,68 @@ fn a_registry_counts_at_once_for_everything_and_its_removal_brings_the_operators
         assert_eq!(pods["containers"][0]["image"], format!("registry.k8s.io/{name}:v1.36.3"));
         assert_eq!(pods["initContainers"][0]["image"], "berth.dev/agent:dev");
     }
+}
+
+#[test]
+fn a_single_image_comes_from_elsewhere_of_the_version_that_it_is_of() {
+    let mut f = Fixture::two_of_each();
+    f.settings.writers = Writers { image_registries: vec!["mirror.example.com/k8s".into()], ..Writers::default() };
+    let own = json!({"overrides": {
+        "kube-apiserver": "mirror.example.com/k8s/api:v1.36.2-acme.1", "kube-scheduler": "mirror.example.com/k8s/scheduler",
+        "etcd": "mirror.example.com/k8s/etcd", "coredns": "mirror.example.com/k8s/dns",
+        "kube-proxy": "mirror.example.com/k8s/proxy:v1.36.2-acme.1",
+    }});
+    asked(&mut f, own);
+    f.rest();
+    assert_eq!(f.image(names::APISERVER), "mirror.example.com/k8s/api:v1.36.2-acme.1");
+    assert_eq!(f.image(names::SCHEDULER), "mirror.example.com/k8s/scheduler:v1.36.2");
+    assert_eq!(f.image(names::CONTROLLER_MANAGER), "registry.k8s.io/kube-controller-manager:v1.36.2");
+    assert_eq!(pods(&f, names::APISERVER)["initContainers"][0]["image"], "berth.dev/agent:dev", "the platform's");
+    let etcd = f.world.observed.get(&Fixture::key(Kind::EtcdCluster, names::ETCD)).unwrap();
+    assert_eq!(etcd["spec"]["images"], json!({"overrides": {"etcd": "mirror.example.com/k8s/etcd"}}));
+    assert!(coredns(&f).starts_with("mirror.example.com/k8s/dns:v"), "{}", coredns(&f));
+    assert!(kube_proxy(&f).contains("mirror.example.com/k8s/proxy:v1.36.2-acme.1"));
+    assert_eq!(f.condition("Ready").0, "True", "{:?}", f.condition("Ready"));
+
+    // Another version: a tag stays behind, and nothing begins.
+    f.world.log.clear();
+    f.version("1.36.3");
+    let said = blocked(&f.reconcile(), StageId::Spec, Reason::InvalidSpec);
+    let why = "spec.images.overrides.kube-apiserver: tag v1.36.2-acme.1 is not of 1.36.3 (spec.version). Set a tag that begins with v1.36.3, or leave the tag out";
+    assert_eq!(said, why);
+    assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
+    let overrides = &mut f.cluster.spec.images.overrides;
+    overrides.insert("kube-apiserver".into(), "mirror.example.com/k8s/api:v1.36.3-acme.1".into());
+    overrides.insert("kube-proxy".into(), "mirror.example.com/k8s/proxy:v1.36.3-acme.1".into());
+    f.reconcile();
+    assert_eq!(f.image(names::APISERVER), "mirror.example.com/k8s/api:v1.36.3-acme.1");
+    assert!(kube_proxy(&f).contains("proxy:v1.36.2-acme.1"), "what runs stays until the new version serves");
+    f.rest();
+    f.seconds(60);
+    f.rest();
+    assert_eq!(f.image(names::SCHEDULER), "mirror.example.com/k8s/scheduler:v1.36.3");
+    assert!(kube_proxy(&f).contains("proxy:v1.36.3-acme.1"));
+    assert_eq!(f.condition("Ready").0, "True", "{:?}", f.condition("Ready"));
+
+    // What the platform does not allow, and an add-on's tag of another version: what runs stays.
+    let runs = coredns(&f);
+    f.cluster.spec.images.overrides.insert("coredns".into(), "mirror.example.com/k8s/dns:v1.0.0".into());
+    f.rest();
+    let said = f.condition("Ready").2;
+    assert!(said.contains("spec.images.overrides.coredns: tag v1.0.0 is not of"), "{said}");
+    assert_eq!(coredns(&f), runs);
+    f.cluster.spec.images.overrides.insert("coredns".into(), "evil.example.com/dns".into());
+    f.rest();
+    let said = f.condition("Ready").2;
+    assert!(said.contains("spec.images.overrides.coredns: evil.example.com/dns is not allowed"), "{said}");
+    assert_eq!(coredns(&f), runs);
+    asked(&mut f, json!({}));
+    f.seconds(60);
+    f.rest();
+    for name in components() {
+        assert_eq!(f.image(name), format!("registry.k8s.io/{name}:v1.36.3"));
+    }
+    assert!(coredns(&f).starts_with("registry.k8s.io/coredns/coredns:v"), "{}", coredns(&f));
 }
 
 #[test]
@@ -124,4 +187,61 @@ fn an_agent_that_was_mistyped_is_mended_with_the_charts_values() {
             right
         );
     }
+}
+
+/// The Deployment of CoreDNS inside the tenant.
+fn coredns(f: &Fixture) -> String {
+    let key = ObjectKey::namespaced(Kind::Deployment, "kube-system", "coredns");
+    let inside = f.world.inside.get(&key).unwrap_or_else(|| panic!("{:?}", f.world.inside.keys()));
+    berth_plan::workload::image_of(inside.value()).unwrap().to_owned()
+}
+
+/// The DaemonSet of kube-proxy inside the tenant.
+fn kube_proxy(f: &Fixture) -> String {
+    let key = ObjectKey::namespaced(Kind::DaemonSet, "kube-system", "kube-proxy");
+    f.world.inside.get(&key).unwrap_or_else(|| panic!("{:?}", f.world.inside.keys())).value().to_string()
+}
+
+#[test]
+fn a_registry_of_the_spec_has_upstreams_paths_if_it_says_so() {
+    let mut f = Fixture::new(json!({"version": "1.36.3"}));
+    f.settings.writers = Writers { image_registries: vec!["*".into()], ..Writers::default() };
+    for (layout, path) in [("Flat", "coredns"), ("Upstream", "coredns/coredns"), ("Flat", "coredns")] {
+        asked(&mut f, json!({"registry": "cache.example.com/k8s", "layout": layout}));
+        assert!(coredns(&f).starts_with(&format!("cache.example.com/k8s/{path}:v")), "{}", coredns(&f));
+        assert_eq!(f.image(names::SCHEDULER), "cache.example.com/k8s/kube-scheduler:v1.36.3");
+        assert_eq!(pods(&f, names::SCHEDULER)["initContainers"][0]["image"], "cache.example.com/k8s/agent:dev");
+    }
+}
+
+#[test]
+fn upstreams_paths_count_for_the_operators_registry_from_the_next_version_on() {
+    let mut f = Fixture::new(json!({"version": "1.36.2"}));
+    f.settings.registry = "cache.example.com".into();
+    f.settings.writers = Writers { image_registries: vec!["*".into()], ..Writers::default() };
+    asked(&mut f, json!({}));
+    assert!(coredns(&f).starts_with("cache.example.com/coredns:v"), "{}", coredns(&f));
+    f.settings.image_layout = Layout::Upstream;
+    asked(&mut f, json!({}));
+    assert!(coredns(&f).starts_with("cache.example.com/coredns:v"), "what runs stays");
+    f.cluster.spec.version = "1.36.3".into();
+    // The record follows once the release has succeeded.
+    for _ in 0..6 {
+        f.world.now += jiff::SignedDuration::from_mins(10);
+        asked(&mut f, json!({}));
+    }
+    assert!(coredns(&f).starts_with("cache.example.com/coredns/coredns:v"), "{}", coredns(&f));
+    f.settings.image_layout = Layout::Flat;
+    asked(&mut f, json!({}));
+    assert!(coredns(&f).starts_with("cache.example.com/coredns/coredns:v"), "it is on record");
+    asked(&mut f, json!({"registry": "mirror.example.com/k8s"}));
+    assert!(coredns(&f).starts_with("mirror.example.com/k8s/coredns:v"), "a registry of the spec is flat");
+    let new = |layout| {
+        let mut f = Fixture::new(json!({"version": "1.36.3"}));
+        (f.settings.registry, f.settings.image_layout) = ("cache.example.com".into(), layout);
+        f.reconcile();
+        let namespace = f.world.observed.get(&Fixture::namespace()).unwrap();
+        berth_plan::object_meta::annotation(namespace, labels::ADDONS).unwrap().to_owned()
+    };
+    assert!(!new(Layout::Flat).contains("layout") && new(Layout::Upstream).contains("Upstream"));
 }

@@ -167,10 +167,7 @@ fn networks_that_writers_may_not_open_stay_closed_and_nothing_else_changes() {
             "10.20.0.0/16 is not allowed (allowed: 172.16.0.0/12). Remove it, or ask the platform team to add it to writers.networks in the values of Berth's chart",
         ),
         ("172.0.0.0/8", "172.0.0.0/8 is not allowed (allowed: 172.16.0.0/12)."),
-        (
-            "172.20.255.7/32",
-            "172.20.255.7/32 lies where the meta cluster has its nodes, which no tenant may reach. Remove it",
-        ),
+        ("172.20.255.7/32", "172.20.255.7/32 is where the meta cluster has its nodes, closed to tenants. Remove it"),
     ] {
         f.cluster.spec.network.node_cidrs = vec!["172.21.0.0/16".into(), cidr.into()];
         let message = blocked(&f.plan(), StageId::Spec, Reason::NotAllowed);
@@ -190,7 +187,7 @@ fn a_tenant_from_before_keeps_what_it_reaches_until_it_is_closed() {
     use berth_api::labels::{PRIVATE_NETWORKS, SPECIAL_NETWORKS};
     let of = |f: &Fixture, name: &str| {
         let live = f.world.observed.get(&Fixture::namespace()).unwrap();
-        berth_plan::observed::annotation(live, name).map(str::to_owned)
+        berth_plan::object_meta::annotation(live, name).map(str::to_owned)
     };
     let note = |f: &Fixture| of(f, PRIVATE_NETWORKS);
     let mut f = fixture();

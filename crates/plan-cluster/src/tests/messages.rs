@@ -2,6 +2,10 @@
 
 mod additions;
 mod addons;
+mod admission;
+mod kubelet;
+mod leads;
+mod may_change;
 mod minor;
 mod nodes;
 mod pods;
@@ -72,7 +76,7 @@ impl Fixture {
         self.cluster.spec.network.node_cidrs = vec![cidr.into()];
     }
 
-    fn fails(&mut self, reason: Reason, message: &str) {
+    fn fails(&mut self, reason: Reason, message: &str, in_tenant: bool) {
         let planned = self.plan();
         let input = Input {
             object: &self.cluster,
@@ -80,7 +84,7 @@ impl Fixture {
             settings: &self.settings,
             now: self.world.now,
         };
-        let failure = Failure { reason, message: message.to_owned() };
+        let failure = Failure { reason, message: message.to_owned(), in_tenant };
         self.cluster.status = Some(status(input, &planned, Some(&failure)));
     }
 
@@ -137,6 +141,38 @@ const OF_A_TENANT: &[Case] = &[
     ("an extra flag that Berth owns", |f| {
         f.cluster.spec.api_server.extra_args =
             vec![serde_json::from_value(json!({"name": "etcd-servers", "value": "x"})).unwrap()];
+    }),
+    ("an extra flag that names a file", |f| {
+        f.cluster.spec.api_server.extra_args =
+            vec![serde_json::from_value(json!({"name": "tracing-config-file", "value": "/etc/x"})).unwrap()];
+    }),
+    ("a JWT authenticator with which kube-apiserver would not start", |f| {
+        let mut jwt = super::configuration::jwt("dex.example.com");
+        jwt[0]["issuer"]["url"] = "http://dex.example.com".into();
+        f.cluster.spec.api_server.authentication.jwt = jwt;
+    }),
+    ("a configuration of an admission plugin with which kube-apiserver would not start", |f| {
+        let configuration = json!({"apiVersion": "pod-security.admission.config.k8s.io/v1", "kind": "PodSecurityConfiguration",
+            "defaults": {"enforce": "strict"}});
+        let all = json!({"configuration": [{"name": "PodSecurity", "configuration": configuration}]});
+        f.cluster.spec.api_server.admission = serde_json::from_value(all).unwrap();
+    }),
+    ("a default of PodSecurity that would refuse kube-proxy", |f| {
+        let configuration = json!({"apiVersion": "pod-security.admission.config.k8s.io/v1", "kind": "PodSecurityConfiguration",
+            "defaults": {"enforce": "restricted"}});
+        let all = json!({"configuration": [{"name": "PodSecurity", "configuration": configuration}]});
+        f.cluster.spec.api_server.admission = serde_json::from_value(all).unwrap();
+    }),
+    ("spec.apiServer.trustedCA with a certificate that is cut off", |f| {
+        f.cluster.spec.api_server.trusted_ca = Some("-----BEGIN CERTIFICATE-----\nMIIB".into());
+    }),
+    ("an election timeout that etcd would refuse", |f| f.cluster.spec.etcd.heartbeat_interval = Some("1s".into())),
+    ("a JWT authenticator with an issuer that signed tokens of service accounts", issuers::refused_authenticator),
+    ("with those that signed before, more issuers of service accounts than may be", issuers::too_many),
+    ("an image in spec.images.overrides of another version", |f| addons::old_image(f, "kube-scheduler")),
+    ("the image of etcd in spec.images.overrides is of another version", |f| addons::old_image(f, names::ETCD)),
+    ("an image in spec.images.overrides that the chart does not allow", |f| {
+        f.cluster.spec.images.overrides = [("kube-scheduler".into(), "mirror.example.com/scheduler".into())].into();
     }),
     ("a request that is more than its limit", |f| {
         let resources = json!({"requests": {"cpu": "2"}, "limits": {"cpu": "1"}});
@@ -253,7 +289,7 @@ const OF_A_TENANT: &[Case] = &[
     }),
     ("etcd's controller has published no conditions yet", |f| f.etcd_says(json!({"observedGeneration": -1}))),
     ("its etcd lost a CA", |f| {
-        let said = "pki: Secret acme-9201d5e7/etcd-client-ca is gone, and Secret acme-9201d5e7/etcd-server depends on it. Restore it from a backup. Berth creates no new one, because nothing that trusts the old one would accept it";
+        let said = "pki: Secret acme-9201d5e7/etcd-client-ca is gone, and Secret acme-9201d5e7/etcd-server depends on it. Restore it from a backup. Berth creates no new one: whatever trusts the old one would refuse it";
         f.etcd_condition("Ready", "False", "CertificateAuthorityLost", said);
     }),
     ("its etcd is being restored, and serves nobody", |f| {
@@ -394,13 +430,23 @@ const FAILURES: &[(&str, Reason, &str)] = &[
     (
         "a mutating webhook changes an object",
         Reason::Rejected,
-        "apply Deployment acme-9201d5e7/kube-scheduler: a mutating webhook or policy changes what Berth writes: .spec.replicas differs",
+        "apply Deployment acme-9201d5e7/kube-scheduler: a mutating webhook or policy changes what Berth writes: /spec/template/spec/containers/kube-scheduler/args differs. Berth needs /spec/template/spec/containers/kube-scheduler/args as asked for: exempt namespace acme-9201d5e7 from that",
+    ),
+    (
+        "a mutating webhook changes a field that the chart can leave to it",
+        Reason::Rejected,
+        "apply Deployment acme-9201d5e7/kube-scheduler: a mutating webhook or policy changes what Berth writes: /spec/template/spec/containers/kube-scheduler/resources/requests/cpu: asked for 10m, became 250m. If the platform wants that, add to the chart's values: admission.mayChange: [{kinds: [Deployment], paths: [/spec/template/spec/containers/*/resources]}]",
+    ),
+    (
+        "a webhook inside the tenant changes an object",
+        Reason::Rejected,
+        "apply ConfigMap kube-system/coredns: a mutating webhook or policy changes what Berth writes: /data/Corefile differs. Berth needs /data/Corefile as asked for: exempt ConfigMap kube-system/coredns from that webhook in the tenant",
     ),
     ("a call has no answer", Reason::Error, "apply Deployment acme-9201d5e7/kube-scheduler: no answer within 5s"),
     (
         "a newer operator wrote the object",
         Reason::InvalidSpec,
-        "this operator cannot read the object: unknown variant `Magic`. Correct the field that has this value, or run an operator version that knows it; until then what runs stays as it is",
+        "this operator cannot read the object: unknown variant `Magic`. Correct that field, or run an operator version that knows it; until then what runs stays as it is",
     ),
 ];
 
@@ -414,8 +460,12 @@ pub(crate) fn situations() -> Vec<Situation> {
         .skip(1)
         .chain(pods::PODS)
         .chain(additions::ADDITIONS)
+        .chain(may_change::DECLARED)
         .chain(addons::REFUSED)
+        .chain(kubelet::REFUSED)
         .chain(nodes::NODES)
+        .chain(leads::LEADS)
+        .chain(admission::ADMISSION)
         .map(|case| (case, &up));
     let cases = rest.chain(NEW.iter().map(|case| (case, &new))).chain(of_a_tenant);
     for ((text, happens), from) in cases {
@@ -434,18 +484,27 @@ pub(crate) fn situations() -> Vec<Situation> {
     }
     for (text, reason, message) in FAILURES {
         let mut f = up.copy();
-        f.fails(*reason, message);
+        f.fails(*reason, message, false);
         all.push(of(text, &f).by_a_failed_call());
     }
+    let mut f = up.copy();
+    admission::failed(&mut f);
+    all.push(of("a call in the tenant has no answer, and a webhook of the tenant's hangs", &f));
     for (text, f) in unread::situations()
         .into_iter()
+        .chain(addons::of_pods())
         .chain(vpc::situations())
+        .chain(nodes::situations())
         .chain(vpc_image::situations())
         .chain(minor::situations())
         .chain(preflight::situations())
+        .chain(super::audit::situations())
+        .chain(pull_secrets::situations())
         .chain(revision::situations())
         .chain(turn::situations())
         .chain(update::situations())
+        .chain(helpers::situations())
+        .chain(proxy::situations())
     {
         all.push(of(text, &f));
     }

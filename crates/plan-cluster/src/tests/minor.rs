@@ -36,7 +36,7 @@ impl Fixture {
 
     pub(super) fn note(&self, name: &str) -> Option<String> {
         let live = self.world.observed.get(&Self::namespace())?;
-        berth_plan::observed::annotation(live, name).map(str::to_owned)
+        berth_plan::object_meta::annotation(live, name).map(str::to_owned)
     }
 
     pub(super) fn up_for_upgrade(spec: Value) -> Self {
@@ -73,7 +73,7 @@ fn the_new_minor_emulates_the_old_one_and_then_is_served() {
     assert!(args.contains("--tls-curve-preferences"), "from the new minor's templates: {args}");
     let ready = f.condition("Ready");
     assert_eq!((&*ready.0, &*ready.1), ("False", "RollingOut"));
-    assert!(ready.2.contains("1.36.3, which emulates 1.35, step 1 of 2: kube-apiserver"), "{}", ready.2);
+    assert!(ready.2.contains("step 1 of 2 (1.36.3 emulates 1.35): rollout of kube-apiserver"), "{}", ready.2);
     // What an older operator, or one that restores, finds is the old release.
     assert_eq!(f.note(labels::KUBERNETES_VERSION).as_deref(), Some(OLD));
     assert_eq!(f.note(labels::SERVED_MINOR).as_deref(), Some("1.35"));
@@ -143,7 +143,7 @@ fn the_way_back_is_the_other_way_round() {
     f.version(OLD);
     f.reconcile();
     assert_eq!(f.all_run(), [&*format!("{NEW} as 1.35"), OLD, OLD], "those that talk to the API first");
-    assert!(f.condition("Ready").2.contains("the way back to 1.35.4"), "{}", f.condition("Ready").2);
+    assert!(f.condition("Ready").2.contains("the rollback to 1.35.4"), "{}", f.condition("Ready").2);
     // A pod of the new one that ends still talks to the API.
     let pod = Fixture::key(Kind::Pod, "kube-scheduler-7d9f8-x2x4z");
     let labels = json!({(labels::COMPONENT): names::SCHEDULER, (labels::VERSION): NEW});
@@ -253,7 +253,7 @@ fn minors_go_one_at_a_time() {
     f.version(NEW);
     f.rest();
     assert_eq!(f.all_run(), [(); 3].map(|()| format!("{OLD} as 1.34")), "not before this one is through");
-    assert!(f.condition("Ready").2.contains("before that to 1.36.3 begins"), "{}", f.condition("Ready").2);
+    assert!(f.condition("Ready").2.contains("the one to 1.36.3 follows"), "{}", f.condition("Ready").2);
     f.later(61);
     f.rest();
     assert_eq!(f.all_run(), [(); 3].map(|()| format!("{NEW} as 1.35")));
@@ -292,7 +292,7 @@ fn all_that_stands_in_the_way_is_said_before_anything_changes() {
     f.nodes(Some("1.33.1"));
     f.rest();
     assert_eq!(f.condition("Ready").1, "Emulating", "{:?}", f.condition("Ready"));
-    for (oldest, says) in [("1.37.0", "which is newer"), ("nonsense", "which is no version")] {
+    for (oldest, says) in [("1.37.0", "which is newer"), ("nonsense", "no Kubernetes version")] {
         let mut f = Fixture::up_for_upgrade(json!({"version": OLD}));
         f.nodes(Some(oldest));
         f.version(NEW);

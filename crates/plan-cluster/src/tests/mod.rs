@@ -3,27 +3,42 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! is written in place")]
 
 pub(crate) mod additions;
+mod addons;
 mod address;
+mod admission;
 pub(crate) mod approval;
+mod audit;
 mod backups;
 mod canary;
 mod changes;
 mod configuration;
 mod create;
 mod deletion;
+mod distribution;
+mod edited;
 mod endpoint;
+mod files;
 mod freed;
+mod helpers;
 mod images;
 mod isolation;
+mod issuers;
+mod kubelet;
+mod leads;
+mod may_change;
 pub(crate) mod messages;
 mod minor;
 mod namespace;
 mod nodes;
 mod preflight;
+mod proxy;
+mod pull_secrets;
+mod reach;
 mod refused;
 mod restore;
 mod revision;
 mod rights;
+mod room;
 mod trouble;
 mod turn;
 mod unread;
@@ -33,12 +48,14 @@ mod vpc_image;
 mod vpc_net;
 
 use super::facts::Facts;
-use super::{ClusterPlan, Input, plan, status::status};
+use super::{ClusterPlan, ClusterPlanner, Input, plan_judged, status::status};
 use berth_api::conditions::Reason;
 use berth_api::{Cluster, names};
+use berth_plan::Planner as _;
+use berth_plan::asked::ApiVersion;
 use berth_plan::meta_cluster::MetaCluster;
 use berth_plan::model::{StageId, State};
-use berth_plan::observed::{ApiProbe, ApiVersion, InsideTenant, Published};
+use berth_plan::observed::{ApiProbe, InsideTenant, Published};
 use berth_plan::settings::Settings;
 use berth_render::{Binary, Kind, ObjectKey};
 use berth_testkit::simulated::World;
@@ -65,7 +82,7 @@ fn asked_inside(input: Input<'_>) -> Vec<berth_render::Listing> {
 
 /// What the idle check compares that with.
 fn wanted_inside(input: Input<'_>) -> crate::Wanted {
-    crate::Wanted::of(&Facts::judge(input).tenant()).unwrap()
+    crate::Wanted::decide(&Facts::judge(input).tenant()).unwrap()
 }
 
 impl Fixture {
@@ -102,11 +119,15 @@ impl Fixture {
 
     fn plan(&self) -> ClusterPlan {
         let (observed, now) = (&self.world.observed, self.world.now);
-        plan(Input { object: &self.cluster, observed, settings: &self.settings, now })
+        ClusterPlanner::plan(Input { object: &self.cluster, observed, settings: &self.settings, now })
     }
 
     /// Plans and carries out until nothing is left to write, as one reconcile of the driver; then writes the status.
     fn reconcile(&mut self) -> ClusterPlan {
+        self.reconcile_by(ClusterPlanner::plan)
+    }
+
+    fn reconcile_by(&mut self, plan: impl Fn(Input<'_>) -> ClusterPlan) -> ClusterPlan {
         let Self { world, cluster, settings } = self;
         let planned =
             world.settle(|w| plan(Input { object: cluster, observed: &w.observed, settings, now: w.now }), |p| &p.plan);
@@ -147,6 +168,7 @@ impl Fixture {
             };
             let version = Some(self.told());
             self.world.observed.api = ApiProbe::Answered { version, read };
+            self.addons_serve();
         }
     }
 

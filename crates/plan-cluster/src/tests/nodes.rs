@@ -9,8 +9,9 @@ use berth_plan::observed::Nodes;
 #[test]
 fn nodes_are_counted_in_turn_and_what_was_counted_stays() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
-    let turns = (0..15).map(|minute| Turn::at(f.world.now + jiff::SignedDuration::from_mins(minute)));
-    assert!(turns.into_iter().any(|turn| turn == Turn::Nodes), "within a quarter of an hour");
+    let turns = (0..32).map(|minute| Turn::at(f.world.now + jiff::SignedDuration::from_mins(minute)));
+    assert!(turns.clone().any(|turn| turn == Turn::Nodes), "within about half an hour");
+    assert_eq!(turns.filter(|turn| *turn == Turn::Leases).count(), 16, "every second minute");
     let count = NodesStatus { total: 3, ready: 2, oldest_kubelet: Some("1.34.4".into()) };
     let nodes = Nodes { count: count.clone(), ..Nodes::default() };
     for nodes in [Some(nodes), None] {
@@ -40,4 +41,15 @@ fn nodes_behind_a_closed_network_are_named_until_it_is_opened_or_leads_over_the_
     f.cluster.spec.network.node_cidrs = vec!["10.20.0.0/16".into()];
     f.reconcile();
     assert_eq!(degraded(&f).1, "AsExpected");
+}
+
+#[test]
+fn machines_join_what_a_vendors_build_calls_itself() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    f.cluster.status.as_mut().unwrap().version = Some("1.36.3-eks-abc".into());
+    let facts = Facts::judge(f.input());
+    let sets = crate::Wanted::decide(&facts.tenant()).unwrap().sets().unwrap();
+    let config = sets.iter().flatten().find(|o| o.key().name == "kubeadm-config").unwrap();
+    let config = config.get("/data/ClusterConfiguration").and_then(serde_json::Value::as_str).unwrap();
+    assert!(config.contains("v1.36.3-eks-abc"), "{config}");
 }

@@ -61,11 +61,11 @@ const RED: &[(Check, Change, &[&str])] = &[
         &["pod kube-apiserver-a", "connection refused"],
     ),
     (Check::ApiServers, |_, facts| server(facts).unwell = Some("[-]etcd failed".into()), &["not well: [-]etcd failed"]),
-    (Check::ApiServers, |_, facts| server(facts).version.version = "1.34.9".into(), &["says that it is 1.34.9"]),
+    (Check::ApiServers, |_, facts| server(facts).version.version = "1.34.9".into(), &["reports 1.34.9"]),
     (
         Check::ApiServers,
         |_, facts| server(facts).version.emulates = "1.34".parse().ok(),
-        &["1.35.4, emulating 1.34, and 1.35 is to run"],
+        &["1.35.4, emulating 1.34, and 1.35 is expected"],
     ),
     (
         Check::RemovedApis,
@@ -92,15 +92,11 @@ const RED: &[(Check, Change, &[&str])] = &[
         &["not well (EtcdAlarm): NOSPACE on etcd-0"],
     ),
     (Check::Flags, |f, _| args(f, "feature-gates", "Beta=true,Alpha=true"), &["Alpha=true, which is alpha in 1.35"]),
-    (Check::Flags, |f, _| args(f, "feature-gates", "Newer=false"), &["which 1.35 does not have"]),
-    (Check::Flags, |f, _| args(f, "feature-gates", "AllBeta=true"), &["something else in each minor version"]),
-    (
-        Check::Flags,
-        |f, _| args(f, "feature-gates", "Beta=true,kube :AllAlpha = t"),
-        &["AllAlpha=true, which is something"],
-    ),
-    (Check::Flags, |f, _| args(f, "feature-gates", ": AllBeta=1"), &["AllBeta=true, which is something"]),
-    (Check::Flags, |f, _| args(f, "runtime-config", "api/all=true"), &["api/all", "no way back"]),
+    (Check::Flags, |f, _| args(f, "feature-gates", "Newer=false"), &["is unknown to 1.35"]),
+    (Check::Flags, |f, _| args(f, "feature-gates", "AllBeta=true"), &["differs between minor versions"]),
+    (Check::Flags, |f, _| args(f, "feature-gates", "Beta=true,kube :AllAlpha = t"), &["AllAlpha=true, which differs"]),
+    (Check::Flags, |f, _| args(f, "feature-gates", ": AllBeta=1"), &["AllBeta=true, which differs"]),
+    (Check::Flags, |f, _| args(f, "runtime-config", "api/all=true"), &["api/all", "rules out a rollback"]),
     (Check::Flags, |f, _| args(f, "runtime-config", "a.io/v1alpha1"), &["a.io/v1alpha1, which is alpha"]),
     (
         Check::Flags,
@@ -108,7 +104,7 @@ const RED: &[(Check, Change, &[&str])] = &[
             args(f, "feature-gates", "Beta=true");
             server(facts).metrics.features.clear();
         },
-        &["could not be looked at"],
+        &["whose stage no API server reported"],
     ),
 ];
 
@@ -220,7 +216,7 @@ fn nothing_begins_before_it_was_looked_and_the_condition_stays() {
     f.world.log.clear();
     f.reconcile();
     let ready = f.condition("Ready");
-    assert!(ready.1 == "RollingOut" && ready.2.contains("the operator to look into the tenant"), "{ready:?}");
+    assert!(ready.1 == "RollingOut" && ready.2.contains("the checks before the change"), "{ready:?}");
     assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
     f.world.observed.look = Look::Taken(well().into());
     f.reconcile();

@@ -19,7 +19,7 @@ fn up() -> Fixture {
 /// Refuses what the spec asks for.
 type Refuse = fn(&mut Fixture);
 
-const REFUSALS: [(&str, Refuse, &str); 7] = [
+const REFUSALS: [(&str, Refuse, &str); 11] = [
     ("an unknown version", |f| f.version("1.29.1"), "VersionUnsupported"),
     ("two minors at once", |f| f.version("1.37.0"), "VersionUnsupported"),
     ("an older minor", |f| f.version("1.34.2"), "DowngradeUnsafe"),
@@ -47,6 +47,28 @@ const REFUSALS: [(&str, Refuse, &str); 7] = [
         },
         "InvalidSpec",
     ),
+    (
+        "a flag that names a file",
+        |f| {
+            let flag = json!([{"name": "leader-migration-config", "value": "x"}]);
+            f.cluster.spec.controller_manager.extra_args = serde_json::from_value(flag).unwrap();
+        },
+        "InvalidSpec",
+    ),
+    (
+        "a JWT authenticator",
+        |f| f.cluster.spec.api_server.authentication.jwt = vec![json!({"issuer": {"url": "http://dex.example.com"}})],
+        "InvalidSpec",
+    ),
+    (
+        "a configuration of admission",
+        |f| {
+            let all = json!({"configuration": [{"name": "PodSecurity", "configuration": {"defaults": {}}}]});
+            f.cluster.spec.api_server.admission = serde_json::from_value(all).unwrap();
+        },
+        "InvalidSpec",
+    ),
+    ("a bundle of no certificates", |f| f.cluster.spec.api_server.trusted_ca = Some("x".into()), "InvalidSpec"),
     (
         "more pods than may be",
         |f| {
@@ -121,4 +143,68 @@ fn what_is_rolled_out_goes_on_and_is_judged() {
     assert_eq!(f.condition("Ready").1, "VersionUnsupported");
     assert_eq!(turn(&f), Some(("1.29.1".to_owned(), TurnState::Blocked)));
     assert_eq!(f.home_object()["metadata"]["annotations"][labels::KUBERNETES_VERSION], OLD);
+}
+
+/// A flag that only those tenants have that an earlier build took it of.
+const A_FILE: &str = "tracing-config-file";
+
+#[test]
+fn a_flag_that_names_a_file_is_refused_but_of_a_tenant_that_runs_with_it() {
+    let said = "spec.apiServer.extraArgs: --tracing-config-file names a file, and the pod has none of yours; no field has its content, so remove the flag";
+    let mut new = Fixture::new(json!({"version": OLD}));
+    new.flag(A_FILE);
+    new.reconcile();
+    assert_eq!(new.condition("Ready"), ("False".into(), "InvalidSpec".into(), said.into()));
+    assert!(new.world.log.is_empty(), "{:#?}", new.world.log);
+
+    let mut f = up();
+    f.flag(A_FILE);
+    f.reconcile();
+    assert_eq!(f.condition("Ready").2, said);
+    assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
+
+    // As an earlier build took it: it is in the release that runs.
+    f.live(Kind::ClusterRevision, "revision-1")["spec"]["release"]["apiServer"] =
+        serde_json::to_value(&f.cluster.spec.api_server).unwrap();
+    f.rest();
+    assert!(f.args(names::APISERVER).contains("--tracing-config-file"));
+    assert_eq!(f.condition("Ready").0, "True", "{:?}", f.condition("Ready"));
+    f.world.log.clear();
+    f.reconcile();
+    assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
+    // And is kept by a change of something else, though not for another component, or with another file.
+    let mut args = f.cluster.spec.api_server.extra_args.clone();
+    args.push(serde_json::from_value(json!({"name": "v", "value": "2"})).unwrap());
+    f.cluster.spec.api_server.extra_args = args;
+    f.rest();
+    assert!(f.args(names::APISERVER).contains("--v"), "{:?}", f.condition("Ready"));
+    f.cluster.spec.api_server.extra_args[0].value = "/etc/other".into();
+    f.reconcile();
+    assert_eq!(f.condition("Ready").2, said);
+}
+
+#[test]
+fn an_authenticator_is_refused_but_of_a_tenant_that_runs_with_it() {
+    let bad = || {
+        vec![
+            json!({"issuer": {"url": "http://dex.example.com", "audiences": ["a"]}, "claimMappings": {"username": {"claim": "sub", "prefix": ""}}}),
+        ]
+    };
+    let said = "spec.apiServer.authentication.jwt[0].issuer.url: has to be a URL that begins with https://";
+    let mut new = Fixture::new(json!({"version": OLD}));
+    new.cluster.spec.api_server.authentication.jwt = bad();
+    new.reconcile();
+    assert_eq!(new.condition("Ready"), ("False".into(), "InvalidSpec".into(), said.into()));
+    assert!(new.world.log.is_empty(), "{:#?}", new.world.log);
+    // A build that took it recorded it.
+    let mut f = up();
+    f.cluster.spec.api_server.authentication.jwt = bad();
+    f.live(Kind::ClusterRevision, "revision-1")["spec"]["release"]["apiServer"] =
+        serde_json::to_value(&f.cluster.spec.api_server).unwrap();
+    f.rest();
+    assert_eq!(f.condition("Ready").0, "True", "{:?}", f.condition("Ready"));
+    // Another issuer of service accounts is judged with it.
+    f.cluster.spec.api_server.service_account_issuers = vec!["https://t.example.com".into()];
+    f.reconcile();
+    assert_eq!(f.condition("Ready").2, said);
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use berth_api::labels;
+use berth_plan::RunLevel;
 
 impl Fixture {
     /// The `EtcdCluster` says that it restores, at that step.
@@ -27,6 +28,28 @@ impl Fixture {
         let of =
             |name| self.world.observed.get(&Self::key(Kind::Deployment, name)).unwrap()["spec"]["replicas"].clone();
         components().map(|name| of(name).as_i64().unwrap()).collect()
+    }
+
+    fn run_level(&self) -> RunLevel {
+        let (observed, now) = (&self.world.observed, self.world.now);
+        Facts::judge(Input { object: &self.cluster, observed, settings: &self.settings, now }).tenant().run_level
+    }
+
+    /// Everything that there is, but for how many pods there are to be.
+    fn all_but_replicas(&self) -> BTreeMap<ObjectKey, Value> {
+        let mut all = self.world.observed.objects.clone();
+        for live in all.values_mut() {
+            live["status"] = Value::Null;
+            for (part, field) in [
+                ("spec", "replicas"),
+                ("spec", "clientsStopped"),
+                ("metadata", "generation"),
+                ("metadata", "resourceVersion"),
+            ] {
+                live[part].as_object_mut().map(|fields| fields.remove(field));
+            }
+        }
+        all
     }
 
     fn told_stopped(&self) -> Value {
@@ -140,4 +163,19 @@ fn a_spec_that_changes_meanwhile_starts_nothing() {
     f.etcd_restores("");
     last(&mut f);
     assert_eq!(f.replicas()[0], 3);
+}
+
+#[test]
+fn at_each_run_level_components_have_their_pods_and_everything_else_stays() {
+    for (phase, level) in
+        [("", RunLevel::Up), ("WaitingForClients", RunLevel::ClientsStopped), ("Restore", RunLevel::Down)]
+    {
+        let mut f = Fixture::up(json!({"version": "1.36.3"}));
+        let (replicas, before) = (f.replicas(), f.all_but_replicas());
+        f.etcd_restores(phase);
+        assert_eq!(f.run_level(), level);
+        f.reconcile();
+        assert_eq!(f.replicas(), if level == RunLevel::Up { replicas } else { vec![0; 3] }, "{level:?}");
+        assert_eq!(f.all_but_replicas(), before, "{level:?}");
+    }
 }

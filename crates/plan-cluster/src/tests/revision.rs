@@ -28,6 +28,15 @@ impl Fixture {
         self.world.now = self.world.now.saturating_add(SignedDuration::from_secs(seconds)).unwrap();
     }
 
+    /// A new release comes, of which an API server does not become ready before its deadline.
+    pub(super) fn does_not_come_up(&mut self) {
+        self.reconcile();
+        self.stuck(names::APISERVER, 2);
+        self.reconcile();
+        self.seconds(301);
+        self.reconcile();
+    }
+
     /// One new pod of it does not become ready; so many old ones are.
     pub(super) fn stuck(&mut self, name: &str, available: i32) {
         let d = self.live(Kind::Deployment, name);
@@ -143,7 +152,9 @@ fn what_does_not_come_up_is_taken_back_and_the_spec_is_left_alone() {
     assert_eq!(f.recorded()[1], (2, Configuration, Some(RolledBack)));
     let ready = f.condition("Ready");
     assert_eq!((&*ready.0, &*ready.1), ("False", "RolledBack"));
-    for says in ["revision 2 (1.36.2)", "revision 1 (1.36.2) runs again", "unknown flag: --nope", "berth.dev/roll=2"] {
+    for says in
+        ["revision 2 (1.36.2)", "rolled back to revision 1 (1.36.2)", "unknown flag: --nope", "berth.dev/roll=2"]
+    {
         assert!(ready.2.contains(says), "{}", ready.2);
     }
     assert_eq!(f.condition("Stalled").1, "RolledBack");
@@ -317,7 +328,7 @@ fn it_is_held_where_more_than_the_release_fails_and_comes_up_by_itself() {
         f.live(Kind::EtcdCluster, names::ETCD)["status"]["conditions"][1]["status"] = json!("False");
     };
     let cases: [(Spoil, &str); 5] = [
-        (|f| f.stuck(names::APISERVER, 1), "its old pods are not well either"),
+        (|f| f.stuck(names::APISERVER, 1), "its old pods are not well, either"),
         (etcd, "etcd has no quorum"),
         (|f| f.meta().clock_ahead = SignedDuration::from_mins(15), "clock is wrong"),
         (|f| f.meta().clock_ahead = SignedDuration::from_mins(-15), "clock is wrong"),

@@ -3,7 +3,7 @@
 use super::vpc::{new, spec};
 use super::*;
 use berth_api::backup::Store;
-use berth_api::common::AgentDelivery;
+use berth_api::common::{AgentDelivery, OVERRIDABLE};
 use berth_api::labels;
 use berth_plan::meta_cluster::addresses::{MetaRanges, network};
 use berth_plan::settings::{BackupStore, Backups, Writers};
@@ -17,6 +17,8 @@ const TEAMS: &str = "mirror.example.com/teams/a";
 fn fixture(delivery: AgentDelivery) -> Fixture {
     let mut f = new(spec());
     f.cluster.spec.images.registry = Some(TEAMS.into());
+    let own = OVERRIDABLE.map(|name| (name.to_owned(), format!("{TEAMS}/own-{name}")));
+    f.cluster.spec.images.overrides = own.into();
     f.settings.writers = Writers { image_registries: vec![TEAMS.into()], ..Writers::default() };
     f.settings.agent_delivery = delivery;
     f.meta().addresses =
@@ -77,5 +79,7 @@ fn nothing_of_a_teams_registry_has_rights_that_a_pod_of_the_team_has_not() {
         assert_eq!(images, BTreeSet::from([f.settings.agent_image.clone()]), "this has rights");
         let of_team = pods.iter().filter(|pod| pod.to_string().contains(TEAMS)).count();
         assert!(of_team >= 3, "the team's registry counts for the rest: {of_team}");
+        let own = pods.iter().filter(|pod| pod.to_string().contains("/own-kube-")).count();
+        assert!(own >= 3, "and its images: {own}");
     }
 }

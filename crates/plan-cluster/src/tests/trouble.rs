@@ -1,4 +1,7 @@
 use super::*;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use berth_pki::{CA_LIFETIME, CertSpec, Usage, issue_ca};
 use berth_plan::failure::Failure;
 use berth_render::{Listing, STAMPS};
 use jiff::SignedDuration;
@@ -56,6 +59,32 @@ fn a_garbled_ca_is_for_a_person() {
         assert!(message.contains(secret), "{message}");
         assert!(f.world.log.is_empty(), "{secret}: {:#?}", f.world.log);
     }
+}
+
+#[test]
+fn a_ca_beside_the_current_one_is_trusted_and_renews_no_leaf() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    let ca = Fixture::key(Kind::Secret, "acme-ca");
+    let api = Fixture::key(Kind::Secret, names::APISERVER_PKI);
+    let certificate = |f: &Fixture| f.world.observed.pair(&api, "apiserver").unwrap().unwrap().clone();
+    let (root, before) = (f.world.observed.root(&ca).unwrap().clone(), certificate(&f));
+    let spec = CertSpec::new("kubernetes-ca-2", Usage::Ca, CA_LIFETIME);
+    let next = issue_ca(&spec, f.world.now).unwrap();
+    let trust = root.trust_pem.clone() + &next.cert_pem;
+    f.world.set_secret(&ca, "next.key", next.key_pem.expose_bytes());
+    f.world.set_secret(&ca, "tls.crt", trust.as_bytes());
+    assert_eq!(last(&mut f).plan.first_problem(), None);
+    assert_eq!(f.world.observed.root(&ca).unwrap().current, root.current);
+    assert_eq!(certificate(&f), before);
+    let admin = &f.world.observed.secrets[&Fixture::key(Kind::Secret, names::ADMIN_KUBECONFIG)];
+    assert_eq!(admin.kubeconfig().unwrap().unwrap().ca_fingerprints.len(), 2);
+    assert_eq!(admin.kubeconfig().unwrap().unwrap().client.aki, root.current.ski);
+    let info = ObjectKey::namespaced(Kind::ConfigMap, "kube-public", "cluster-info");
+    let info = f.world.inside[&info].value()["data"]["kubeconfig"].as_str().unwrap();
+    assert!(info.contains(&STANDARD.encode(&trust)), "{info}");
+    let api = f.world.observed.get(&Fixture::key(Kind::Deployment, names::APISERVER)).unwrap();
+    let sum = api["spec"]["template"]["metadata"]["annotations"]["checksum.berth.dev/ca"].as_str().unwrap();
+    assert!(f.world.observed.secrets[&ca].digests["tls.crt"].starts_with(sum));
 }
 
 #[test]
@@ -197,7 +226,7 @@ fn what_cannot_be_looked_at_is_unknown_and_stays_as_it_was_told() {
     said(&f, &format!("the operator has no rights in namespace {}", Fixture::cp_namespace()));
     let input = Input { object: &f.cluster, observed: &f.world.observed, settings: &f.settings, now: f.world.now };
     let denied = "cannot list pods".to_owned();
-    let failure = Failure { reason: Reason::PermissionDenied, message: denied.clone() };
+    let failure = Failure { reason: Reason::PermissionDenied, message: denied.clone(), in_tenant: false };
     f.cluster.status = Some(status(input, &planned, Some(&failure)));
     said(&f, &denied);
     let now = f.cluster.status.clone().unwrap();
@@ -252,7 +281,8 @@ fn drift_inside_the_tenant_is_repaired() {
     f.world.log.clear();
     f.reconcile();
     let (stamp, set) = f.world.log.split_last().unwrap();
-    assert!(set.len() > 1 && set.iter().all(|line| line.contains(" berth:")), "the stamp speaks for its set: {set:#?}");
+    let is_of_set = |line: &String| line.contains(" berth:") || line.contains("/berth:");
+    assert!(set.len() > 1 && set.iter().all(is_of_set), "the stamp speaks for its set: {set:#?}");
     assert!(stamp.contains("kube-system/berth-access"), "the stamp comes last: {stamp}");
     // What a binding binds to does not change: another binding takes its place.
     let binding = ObjectKey::cluster(Kind::ClusterRoleBinding, "berth:kubelet-api-admin");

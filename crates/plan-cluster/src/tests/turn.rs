@@ -120,11 +120,7 @@ fn came_back() -> Fixture {
     f.ordered(None);
     f.version(NEW);
     f.turn_towards(Some(NEW));
-    f.reconcile();
-    f.stuck(names::APISERVER, 2);
-    f.reconcile();
-    f.seconds(301);
-    f.reconcile();
+    f.does_not_come_up();
     assert_eq!(f.state(), at(NEW, TurnState::Failed));
     f
 }
@@ -161,11 +157,7 @@ fn who_changed_more_than_the_version_does_not_count() {
     f.turn_towards(Some(NEW));
     f.flag("nope");
     f.version(NEW);
-    f.reconcile();
-    f.stuck(names::APISERVER, 2);
-    f.reconcile();
-    f.seconds(301);
-    f.reconcile();
+    f.does_not_come_up();
     assert_eq!(f.state(), at(NEW, TurnState::Failed));
     assert!(!f.turn().unwrap().came_back);
 }
@@ -236,7 +228,7 @@ fn each_step_of_a_minor_takes_a_turn_and_what_is_blocked_takes_none() {
     f.later(11);
     f.reconcile();
     assert_eq!((f.ready_is(), f.state()), (waits(), at(NEW, TurnState::Waiting)));
-    assert!(f.condition("Ready").2.contains("1.36.3 runs and emulates 1.35; 1.35.4 can still be gone back to"));
+    assert!(f.condition("Ready").2.contains("1.36.3 runs and emulates 1.35; a rollback to 1.35.4 is still possible"));
     let served = |f: &Fixture| {
         f.world.observed.get(&Fixture::namespace()).unwrap()["metadata"]["annotations"][labels::SERVED_MINOR].clone()
     };
@@ -311,7 +303,7 @@ fn while_a_window_is_waited_for_an_idle_tenant_is_compared_with_what_runs() {
     // Add-ons have images of that registry: as the spec is written, what is inside would differ as long as it waits.
     let facts = Facts::judge(f.input());
     let written = crate::subject::Tenant { release: facts.release.clone().unwrap(), ..facts.written.clone() };
-    assert_ne!(crate::Wanted::of(&written).unwrap(), runs);
+    assert_ne!(crate::Wanted::decide(&written).unwrap(), runs);
     assert_eq!(wanted_inside(f.input()), runs);
 }
 

@@ -1,3 +1,4 @@
+use super::configuration::jwt;
 use super::*;
 use berth_api::labels;
 use berth_render::{Catalog, TemplateSet};
@@ -20,7 +21,7 @@ fn older(folder: &str, assignment: &str) -> Fixture {
 /// For docs/reference/messages.md.
 pub(super) fn situations() -> Vec<(&'static str, Fixture)> {
     let mut newer = older("apiserver", "jwt = []");
-    newer.cluster.spec.api_server.authentication.jwt = vec![json!({"issuer": {"url": "https://a.example.com"}})];
+    newer.cluster.spec.api_server.authentication.jwt = jwt("a.example.com");
     newer.reconcile();
     let mut none = without_templates();
     none.reconcile();
@@ -33,7 +34,7 @@ pub(super) fn situations() -> Vec<(&'static str, Fixture)> {
 #[test]
 fn a_field_that_the_pinned_templates_do_not_read_is_named_by_ready() {
     let mut f = older("apiserver", "jwt = []");
-    f.cluster.spec.api_server.authentication.jwt = vec![json!({"issuer": {"url": "https://a.example.com"}})];
+    f.cluster.spec.api_server.authentication.jwt = jwt("a.example.com");
     f.reconcile();
     assert_eq!(f.world.log, ["apply ClusterRevision acme-9201d5e7/revision-2"]);
     f.world.log.clear();
@@ -65,7 +66,7 @@ fn a_field_that_the_pinned_templates_do_not_read_is_named_by_ready() {
 #[test]
 fn the_version_change_that_the_message_names_applies_it() {
     let mut f = older("apiserver", "jwt = []");
-    f.cluster.spec.api_server.authentication.jwt = vec![json!({"issuer": {"url": "https://a.example.com"}})];
+    f.cluster.spec.api_server.authentication.jwt = jwt("a.example.com");
     f.reconcile();
     f.cluster.spec.version = "1.36.3".into();
     last(&mut f);

@@ -268,7 +268,10 @@ fn an_address_that_a_pod_did_not_get_is_told() {
         json!([{"interface": "net1", "ips": ["172.20.0.77"]}]).to_string().into();
     f.reconcile();
     let (_, _, said) = f.condition("VPCReady");
-    assert!(said.starts_with("pod kube-apiserver-1-0 was to get 172.20.0.3/24 at net1, and has 172.20.0.77"), "{said}");
+    assert!(
+        said.starts_with("pod kube-apiserver-1-0 should have 172.20.0.3/24 at net1, and has 172.20.0.77"),
+        "{said}"
+    );
     f.world.observed.refused.insert(pod.name, "plugin type=\"macvlan\" failed: link not found".into());
     f.reconcile();
     let (_, _, said) = f.condition("VPCReady");

@@ -3,7 +3,8 @@
 use super::vpc::{definition, new, spec};
 use super::*;
 use berth_api::labels;
-use berth_plan::observed::{AttachmentSeen, annotation};
+use berth_plan::object_meta::annotation;
+use berth_plan::observed::AttachmentSeen;
 use berth_plan::settings::Writers;
 use berth_render::{Catalog, TemplateSet};
 
@@ -117,7 +118,7 @@ fn what_a_build_before_made_runs_on_and_is_made_again() {
     assert_eq!((&*ready, &*reason), ("False", "NotInTemplates"));
     assert_eq!(
         said,
-        "The container vpc, which is root in pods of kube-apiserver, runs mirror.example.com/k8s/agent:dev, by spec.images.registry: the pinned templates do not take the platform's image for it. To apply, set spec.version to another patch version of 1.36, or spec.upgrade.templates to Newest"
+        "The container vpc (root in pods of kube-apiserver) runs mirror.example.com/k8s/agent:dev by spec.images.registry: the pinned templates do not use the platform's image for it. To apply, set spec.version to another patch version of 1.36, or spec.upgrade.templates to Newest"
     );
     // One of its workloads, made again.
     let slot = Fixture::key(Kind::StatefulSet, "kube-apiserver-1");
@@ -180,7 +181,7 @@ fn pods_are_attached_by_a_copy_beside_them() {
     assert_eq!(copy["spec"], json!({"config": r#"{"type": "macvlan"}"#}));
     assert_eq!(annotation(&copy, "k8s.v1.cni.cncf.io/resourceName"), Some("example.com/eni"));
     assert_eq!(annotation(&copy, labels::ALLOW_FROM), None, "it is for this tenant alone");
-    assert_eq!(berth_plan::observed::label(&copy, labels::CLUSTER_NAME), Some("acme"));
+    assert_eq!(berth_plan::object_meta::label(&copy, labels::CLUSTER_NAME), Some("acme"));
 
     // What its owner changes, and what somebody else changes.
     for (change, config) in [("source", r#"{"type": "ipvlan"}"#), ("copy", r#"{"type": "ipvlan"}"#)] {

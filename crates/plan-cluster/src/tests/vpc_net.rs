@@ -28,7 +28,7 @@ impl Fixture {
     }
 
     fn namespace_label(&self, name: &str) -> Option<&str> {
-        berth_plan::observed::label(self.world.observed.get(&Self::namespace())?, name)
+        berth_plan::object_meta::label(self.world.observed.get(&Self::namespace())?, name)
     }
 }
 

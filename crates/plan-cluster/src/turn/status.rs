@@ -1,5 +1,6 @@
 //! What the status says of the last change of the version.
 
+use crate::admission::is_obstructed;
 use crate::revision::Rollout;
 use crate::subject::Tenant;
 use berth_api::cluster::{TurnState, TurnStatus};
@@ -40,7 +41,8 @@ fn wish(rollout: &Rollout<'_>, t: &Tenant<'_>, refused: bool) -> Option<TurnChan
 fn made(rollout: &Rollout<'_>, t: &Tenant<'_>, refused: bool) -> Option<TurnChange> {
     let failed = rollout.newest_failed() || rollout.is_stuck();
     // Nothing goes on: others need not wait for it. When it goes on, it does so without a turn.
-    let running = if refused || t.stands_still() { TurnState::Blocked } else { TurnState::Running };
+    let halts = refused || t.stands_still() || is_obstructed(t);
+    let running = if halts { TurnState::Blocked } else { TurnState::Running };
     if t.release.change.is_some() {
         let to = t.release.wanted_pin().version.to_string();
         return Some(match (&t.release.hold, &t.release.pending) {

@@ -1,20 +1,25 @@
 //! Whether a change may begin now, or waits for its window, and for its turn in the fleet.
 
 use super::Hold;
+use crate::record::Pin;
 use crate::revision::roll;
 use crate::subject::Tenant;
 use crate::window::{self, At};
 use berth_api::cluster::TurnState;
 use berth_api::conditions::Reason;
+use berth_api::helpers::Amounts;
 use berth_api::labels;
+use berth_api::proxy::Proxy;
 use berth_api::version::Version;
+use berth_plan::digest::sha256;
 use berth_plan::fleet::Answer;
-use berth_plan::observed::{Turns, annotation};
+use berth_plan::object_meta::annotation;
+use berth_plan::observed::Turns;
 use jiff::Timestamp;
 
 /// Of the second step of a new minor version.
 pub(crate) fn hold_of_second_step(t: &Tenant<'_>, from: &Version, to: &Version) -> Option<Hold> {
-    let what = format!("{to} runs and emulates {}; {from} can still be gone back to", from.minor());
+    let what = format!("{to} runs and emulates {}; a rollback to {from} is still possible", from.minor());
     match window(t, &what) {
         Ok(until) => turn(t, &to.to_string(), &what, until),
         Err(hold) => Some(hold),
@@ -22,7 +27,11 @@ pub(crate) fn hold_of_second_step(t: &Tenant<'_>, from: &Version, to: &Version) 
 }
 
 /// What a turn leads to that changes the templates of a version and not the version.
-pub(crate) fn target_of_templates(version: &str, digest: &str) -> String {
+pub(crate) fn target_of_templates(version: &str, pin: &Pin) -> String {
+    let values = [pin.helper_resources.as_ref().map(Amounts::to_json), pin.proxy.as_ref().map(Proxy::to_json)];
+    let values = values.into_iter().flatten().collect::<String>();
+    let digest =
+        if values.is_empty() { pin.templates.clone() } else { sha256([&*pin.templates, &values].concat().as_bytes()) };
     format!("{version}+{}", digest.chars().take(8).collect::<String>())
 }
 
@@ -34,7 +43,7 @@ pub(crate) fn window(t: &Tenant<'_>, what: &str) -> Result<Option<Timestamp>, Ho
         Ok(At::Open(until)) => Ok(Some(until)),
         Ok(At::Closed(until)) => {
             let at = until.strftime("%Y-%m-%dT%H:%M:%SZ");
-            let message = format!("{what}: it waits for spec.upgrade.window, which opens at {at}");
+            let message = format!("{what}: waiting for spec.upgrade.window, which opens at {at}");
             Err(Hold { reason: Reason::WaitingForWindow, message, state: TurnState::Window, until: Some(until) })
         }
         Err(message) => Err(Hold { reason: Reason::InvalidSpec, message, state: TurnState::Blocked, until: None }),
@@ -53,7 +62,7 @@ pub(crate) fn turn(t: &Tenant<'_>, to: &str, what: &str, until: Option<Timestamp
         return None;
     }
     let (reason, why) = match answer {
-        None => (Reason::WaitingForTurn, "it waits for its turn. To see the fleet: kubectl berth rollouts".to_owned()),
+        None => (Reason::WaitingForTurn, "waiting for its turn. To see the fleet: kubectl berth rollouts".to_owned()),
         Some(answer) => say(answer),
     };
     Some(Hold { reason, message: format!("{what}: {why}"), state: TurnState::Waiting, until })
@@ -64,12 +73,12 @@ fn say(answer: &Answer) -> (Reason, String) {
         Answer::Full { most: 0, .. } => "rollouts.maxConcurrent is 0 in the operator's configuration".to_owned(),
         Answer::Full { most, on } => {
             let on = on.as_ref().map(|on| format!(", such as {on}")).unwrap_or_default();
-            format!("it waits for its turn: {most} Clusters change at once (rollouts.maxConcurrent){on}")
+            format!("waiting for its turn: {most} Clusters change at once (rollouts.maxConcurrent){on}")
         }
-        Answer::Wave { wave, on } => format!("it waits for {on}, of wave {wave} (label {})", labels::WAVE),
+        Answer::Wave { wave, on } => format!("waiting for {on}, of wave {wave} (label {})", labels::WAVE),
         Answer::Soak { until } => {
             let until = until.strftime("%Y-%m-%dT%H:%M:%SZ");
-            format!("the waves before are through, and it waits until {until} (rollouts.waveSoak)")
+            format!("earlier waves are complete; waiting until {until} (rollouts.waveSoak)")
         }
         Answer::Stopped { version, back, only, most } => {
             let shown: Vec<String> = back.iter().take(NAMES).map(ToString::to_string).collect();
@@ -77,13 +86,21 @@ fn say(answer: &Answer) -> (Reason, String) {
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             let of = only.as_ref().map(|team| format!(" of namespace {team}")).unwrap_or_default();
             let why = format!(
-                "nobody else{of} starts towards {version}, since more than {most} Clusters came back from it (rollouts.maxFailed): {}{more}. Set them back or correct them; or raise rollouts.maxFailed in the chart's values",
+                "{NOBODY}{of} changes to {version}, since more than {most} Clusters failed with it (rollouts.maxFailed): {}{more}. Set them back or correct them; or raise rollouts.maxFailed in the chart's values",
                 shown.join(", ")
             );
             return (Reason::FleetStopped, why);
         }
     };
     (Reason::WaitingForTurn, why)
+}
+
+/// How the message begins that nobody starts towards a version.
+const NOBODY: &str = "nobody else";
+
+/// What a condition with the reason `FleetStopped` says of the fleet alone.
+pub fn said_of_the_fleet(message: &str) -> &str {
+    message.find(NOBODY).map_or(message, |at| &message[at..])
 }
 
 /// So many names fit a message.

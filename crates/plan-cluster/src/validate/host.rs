@@ -16,6 +16,19 @@ pub(crate) fn refusal(host: &str, own: &[IpAddr], meta: Option<&MetaRanges>) -> 
     ))
 }
 
+/// The address of `spec.endpoint.advertiseAddress`, or why it is refused. Nobody but the tenant's pods dials it; that it is not the meta
+/// cluster's is said where the field is written, and not found out on a node. `own`: addresses of the tenant's own Service.
+pub(crate) fn refusal_inside(text: &str, own: &[IpAddr], meta: Option<&MetaRanges>) -> Result<IpAddr, String> {
+    let address = text.parse::<IpAddr>().map_err(|_| "no IP address".to_owned());
+    let judged = address.and_then(|address| {
+        let refused = no_address_of_a_tenant(reached(address), meta).filter(|_| !own.contains(&address));
+        refused.map_or(Ok(address), Err)
+    });
+    judged.map_err(|what| {
+        format!("spec.endpoint.advertiseAddress: {text} is {what}. Set the IP address at which the tenant's nodes reach its API, or remove the field")
+    })
+}
+
 /// Where a name in `spec.endpoint.host` may lead: for the client that resolves it, since an answer of DNS holds for one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostRules {
@@ -165,6 +178,28 @@ mod tests {
         let own = "10.96.0.7".parse().unwrap();
         assert_eq!(refusal("10.96.0.7", &[own], Some(&meta())), None);
         assert!(refusal("10.96.0.8", &[own], Some(&meta())).is_some());
+    }
+
+    #[test]
+    fn pods_are_not_sent_to_addresses_of_the_meta_cluster() {
+        let own = "10.96.0.7".parse().unwrap();
+        for (text, refused) in [
+            ("192.0.2.7", None),
+            ("10.96.0.7", None),
+            ("10.1.255.7", None),
+            ("10.96.0.1", Some("in 10.96.0.0/16, where the meta cluster has its Services")),
+            ("169.254.169.254", Some("a link-local or cloud metadata address")),
+            ("::ffff:10.1.2.3", Some("in 10.1.0.0/16, where the meta cluster has its pods")),
+            ("acme.example.com", Some("no IP address")),
+        ] {
+            let said = refusal_inside(text, &[own], Some(&meta()));
+            let wanted = refused.map(|what| format!("spec.endpoint.advertiseAddress: {text} is {what}. Set the IP"));
+            match (said, wanted) {
+                (Ok(address), None) => assert_eq!(address.to_string(), text),
+                (Err(said), Some(wanted)) => assert!(said.starts_with(&wanted), "{said}"),
+                other => panic!("{text}: {other:?}"),
+            }
+        }
     }
 
     #[test]

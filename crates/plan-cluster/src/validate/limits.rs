@@ -17,6 +17,11 @@ pub(crate) fn component(
     if let Some(most) = limits.replicas.filter(|most| replicas > *most) {
         return Err(refused(&format!("spec.{count}"), &replicas.to_string(), &most.to_string(), "replicas"));
     }
+    amounts(field, resources, limits)
+}
+
+/// Resources of a container; `field` has them in the spec.
+pub(crate) fn amounts(field: &str, resources: Option<&Resources>, limits: &Limits) -> Result<(), State> {
     let Some(Resources { requests, limits: asked, .. }) = resources else { return Ok(()) };
     for (kind, all) in [("requests", requests), ("limits", asked)] {
         for (name, most) in [("cpu", &limits.cpu), ("memory", &limits.memory)] {

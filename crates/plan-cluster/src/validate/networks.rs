@@ -96,8 +96,7 @@ pub(crate) fn can_serve(network: &Network) -> Result<(), String> {
 /// other. Networks never change, so a tenant that has a namespace is not judged again; one whose networks cannot be judged gets none.
 pub(crate) fn disjoint_from_meta(network: &Network, meta: &MetaCluster) -> Result<(), State> {
     let meta = meta.addresses.as_ref().map_err(|why| without_ranges(why))?;
-    let services = network.service_cidrs.iter().map(|c| ("serviceCIDRs", c));
-    for (field, cidr) in services.chain(network.pod_cidrs.iter().map(|c| ("podCIDRs", c))) {
+    for (field, cidr) in all_of(network) {
         if let Some((whose, range)) = cidr.parse().ok().and_then(|net| meta.overlap(net)) {
             return Err(State::blocked(
                 Reason::InvalidSpec,
@@ -108,6 +107,12 @@ pub(crate) fn disjoint_from_meta(network: &Network, meta: &MetaCluster) -> Resul
         }
     }
     Ok(())
+}
+
+/// The networks of Services and pods, each with its field.
+pub(crate) fn all_of(network: &Network) -> impl Iterator<Item = (&'static str, &String)> {
+    let services = network.service_cidrs.iter().map(|cidr| ("serviceCIDRs", cidr));
+    services.chain(network.pod_cidrs.iter().map(|cidr| ("podCIDRs", cidr)))
 }
 
 /// What is awaited as long as nobody knows what a tenant has to be kept off.

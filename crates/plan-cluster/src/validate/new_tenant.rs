@@ -1,6 +1,6 @@
 //! Whether a tenant can be made.
 
-use super::component::{extra_args, resources};
+use super::component::{audit_policy, authenticators, etcd_timing, extra_args, files, own_files, resources};
 use super::networks::{NETWORK_IS_IMMUTABLE, can_serve};
 use crate::components::ALL;
 use berth_api::ClusterSpec;
@@ -21,9 +21,14 @@ pub(crate) fn new_tenant(spec: &ClusterSpec) -> Result<(), State> {
         )));
     }
     resources("etcd", spec.etcd.resources.as_ref())?;
+    etcd_timing(&spec.etcd)?;
     for component in ALL {
         resources(component.field(), (component.asked)(spec).resources)?;
         extra_args(spec, component).map_err(invalid)?;
+        files(spec, component, |_| false).map_err(invalid)?;
+        audit_policy(spec, component).map_err(invalid)?;
+        authenticators(spec, component, || false).map_err(invalid)?;
+        own_files(spec, component, || false).map_err(invalid)?;
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! What is refused of a spec: one table, for the plan and for whoever has to know whether a change can begin at all.
 
 use super::networks::{NETWORK_IS_IMMUTABLE, disjoint_from_meta, networks};
-use super::{new_tenant, vpc, writers};
+use super::{kubelet, new_tenant, vpc, writers};
 use crate::isolation::private;
+use crate::proxy;
 use crate::subject::Tenant;
 use crate::turn::wrong_window;
 use berth_api::conditions::Reason;
@@ -32,11 +33,14 @@ const CHECKS: &[Check] = &[
     Check { when: When::Always, field: "network", refuses: can_start },
     Check { when: When::New, field: "", refuses: |t| new_tenant(&t.cluster.spec).err() },
     Check { when: When::Always, field: "network.nodeCIDRs", refuses: private::refusal },
+    Check { when: When::Always, field: "proxy", refuses: proxy::refusal },
     Check {
         when: When::Always,
         field: "deletion.dataPolicy",
         refuses: |t| writers::data_policy(t.cluster.spec.deletion.data_policy, &t.settings.writers).err(),
     },
+    // Of a tenant that is there, what its nodes are told stays: the stage inside it says so.
+    Check { when: When::New, field: "kubelet.config", refuses: |t| kubelet_config(t).map(invalid) },
     Check { when: When::New, field: "upgrade.window", refuses: |t| wrong_window(t).map(invalid) },
     Check {
         when: When::New,
@@ -55,6 +59,10 @@ pub(crate) fn refusal(t: &Tenant<'_>) -> Option<State> {
 fn can_start(t: &Tenant<'_>) -> Option<State> {
     let why = networks(&t.cluster.spec.network).err()?;
     Some(invalid(if t.is_new() { format!("{why}. {NETWORK_IS_IMMUTABLE}") } else { why }))
+}
+
+fn kubelet_config(t: &Tenant<'_>) -> Option<String> {
+    kubelet::refusal(&t.cluster.spec.kubelet.config, t.cluster.spec.asked_version()?.minor())
 }
 
 fn invalid(message: String) -> State {

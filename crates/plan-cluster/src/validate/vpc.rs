@@ -1,13 +1,14 @@
 //! `spec.vpc`: what cannot work, and what the spec alone does not show.
 
 use crate::subject::Tenant;
-use crate::validate::networks::without_ranges;
+use crate::validate::networks::{all_of, without_ranges};
 use crate::vpc::{RESOURCE_NAME, copy_of, of_workload, parse, pods_are_held, replicas, source};
 use berth_api::cluster::{ClusterSpec, Route, Vpc};
 use berth_api::conditions::Reason;
 use berth_api::labels;
 use berth_plan::model::State;
-use berth_plan::observed::{AttachmentSeen, annotation, label};
+use berth_plan::object_meta::{annotation, label};
+use berth_plan::observed::AttachmentSeen;
 use berth_render::Kind;
 use ipnet::{IpNet, Ipv4Net};
 use serde_json::Value;
@@ -25,7 +26,7 @@ pub(crate) fn new_tenant(t: &Tenant<'_>) -> Result<(), State> {
     if !t.settings.vpc.pods_are_held {
         return Err(State::blocked(
             Reason::NotAllowed,
-            "spec.vpc: the admission policies of Berth's chart are off, and without them nothing holds the pods of its control-plane namespace, where Pod Security lets the container vpc be root. Ask the platform team to set admissionPolicies.enabled in the values of Berth's chart; or delete this Cluster and create it without spec.vpc",
+            "spec.vpc: the admission policies of Berth's chart are off, and nothing else restricts pods of its control-plane namespace, where the container vpc may be root. Ask the platform team to set admissionPolicies.enabled in the values of Berth's chart; or delete this Cluster and create it without spec.vpc",
         ));
     }
     spec(&t.cluster.spec)?;
@@ -71,9 +72,7 @@ pub(crate) fn spec(spec: &ClusterSpec) -> Result<(), State> {
             "spec.vpc.host is required without spec.vpc.addresses: set it to the name or address of the provider's load balancer in front of the API servers".into(),
         ));
     }
-    let networks = &spec.network;
-    let services = networks.service_cidrs.iter().map(|c| ("serviceCIDRs", c));
-    for (field, cidr) in services.chain(networks.pod_cidrs.iter().map(|c| ("podCIDRs", c))) {
+    for (field, cidr) in all_of(&spec.network) {
         let (Ok(own), Some(subnet)) = (cidr.parse::<IpNet>(), subnet) else { continue };
         if overlap(own, IpNet::V4(subnet)) {
             return Err(invalid(format!(
@@ -81,7 +80,7 @@ pub(crate) fn spec(spec: &ClusterSpec) -> Result<(), State> {
             )));
         }
     }
-    vpc.routes.iter().try_for_each(|route| router(route, subnet, &networks.service_cidrs)).map_err(invalid)
+    vpc.routes.iter().try_for_each(|route| router(route, subnet, &spec.network.service_cidrs)).map_err(invalid)
 }
 
 fn overlap(a: IpNet, b: IpNet) -> bool {

@@ -19,18 +19,11 @@ pub(crate) fn placement(field: &str, asked: &Placement, writers: &Writers) -> Re
             return Err(refused(&field("nodeSelector"), &pair, selectors, "placement.nodeSelectors"));
         }
     }
-    for toleration in &asked.tolerations {
-        // Without a key it is every taint.
-        let key = toleration.key.as_deref().filter(|k| !k.is_empty()).unwrap_or("*");
-        if !allowed(&writers.tolerations, key) {
-            return Err(refused(&field("tolerations"), key, &writers.tolerations, "placement.tolerations"));
-        }
-    }
-    if let Some(class) = asked.priority_class_name.as_deref().filter(|c| !allowed(&writers.priority_classes, c)) {
-        let list = &writers.priority_classes;
-        return Err(refused(&field("priorityClassName"), class, list, "placement.priorityClasses"));
-    }
-    Ok(())
+    // Without a key it is every taint.
+    let keys = asked.tolerations.iter().map(|t| t.key.as_deref().filter(|key| !key.is_empty()).unwrap_or("*"));
+    check(&field("tolerations"), keys, &writers.tolerations, "placement.tolerations")?;
+    let (class, classes) = (asked.priority_class_name.as_deref(), &writers.priority_classes);
+    check(&field("priorityClassName"), class, classes, "placement.priorityClasses")
 }
 
 /// The Service of the API.
@@ -41,11 +34,20 @@ pub(crate) fn service(asked: &EndpointService, writers: &Writers) -> Result<(), 
         let asked = if with_values { format!("{key}={value}") } else { key.clone() };
         return Err(refused("spec.endpoint.service.annotations", &asked, pairs, "service.annotations"));
     }
-    let classes = &writers.load_balancer_classes;
-    if let Some(class) = asked.load_balancer_class.as_deref().filter(|c| !allowed(classes, c)) {
-        return Err(refused("spec.endpoint.service.loadBalancerClass", class, classes, "service.loadBalancerClasses"));
-    }
-    Ok(())
+    let (class, classes) = (asked.load_balancer_class.as_deref(), &writers.load_balancer_classes);
+    check("spec.endpoint.service.loadBalancerClass", class, classes, "service.loadBalancerClasses")
+}
+
+/// The port of the meta cluster's nodes.
+pub(crate) fn node_port(asked: Option<i32>, writers: &Writers) -> Result<(), State> {
+    let ports = &writers.node_ports;
+    let has = |allowed: &String, port: i32| {
+        let (first, last) = allowed.split_once('-').unwrap_or((allowed, allowed));
+        allowed == "*"
+            || matches!((first.parse(), last.parse()), (Ok(first), Ok(last)) if (first..=last).contains(&port))
+    };
+    let wrong = asked.filter(|port| !ports.iter().any(|allowed| has(allowed, *port)));
+    wrong.map_or(Ok(()), |port| Err(refused("spec.endpoint.nodePort", &port.to_string(), ports, "service.nodePorts")))
 }
 
 /// The class of a new etcd's volumes. Without one it is the meta cluster's default class, which everybody may have.
@@ -59,15 +61,17 @@ pub(crate) fn storage(asked: &Storage, writers: &Writers) -> Result<(), State> {
 
 /// Where images come from.
 pub(crate) fn images(asked: &Images, writers: &Writers) -> Result<(), State> {
-    let registries = &writers.image_registries;
-    if let Some(registry) = asked.registry.as_deref().filter(|r| !allowed(registries, r)) {
-        return Err(refused("spec.images.registry", registry, registries, "images.registries"));
+    check("spec.images.registry", asked.registry.as_deref(), &writers.image_registries, "images.registries")?;
+    for (component, image) in &asked.overrides {
+        let list = &writers.image_registries;
+        // A registry is allowed with all that is below it.
+        let mut above = image.match_indices('/').map(|(at, _)| image.get(..at).unwrap_or_default()).chain([&**image]);
+        if !above.any(|registry| allowed(list, registry)) {
+            return Err(refused(&format!("spec.images.overrides.{component}"), image, list, "images.registries"));
+        }
     }
-    let secrets = &writers.pull_secrets;
-    if let Some(secret) = asked.pull_secrets.iter().find(|s| !allowed(secrets, s)) {
-        return Err(refused("spec.images.pullSecrets", secret, secrets, "images.pullSecrets"));
-    }
-    Ok(())
+    let secrets = asked.pull_secrets.iter().map(String::as_str);
+    check("spec.images.pullSecrets", secrets, &writers.pull_secrets, "images.pullSecrets")
 }
 
 /// What is left of a `Cluster` that is deleted.
@@ -95,6 +99,12 @@ fn annotation_allowed(list: &[String], key: &str, value: &str) -> bool {
         Some((keys, values)) => fits(keys, key) && fits(values, value),
         None => fits(allowed, key),
     })
+}
+
+/// Refuses the first of these names that the list does not allow.
+fn check<'a>(field: &str, asked: impl IntoIterator<Item = &'a str>, list: &[String], value: &str) -> Result<(), State> {
+    let wrong = asked.into_iter().find(|name| !allowed(list, name));
+    wrong.map_or(Ok(()), |name| Err(refused(field, name, list, value)))
 }
 
 pub(crate) fn refused(field: &str, asked: &str, list: &[String], value: &str) -> State {
@@ -202,6 +212,26 @@ mod tests {
     }
 
     #[test]
+    fn ports_of_nodes_are_refused_until_allowed() {
+        for (allowed, yes, no) in
+            [("30443", vec![30443], vec![30442, 30444]), ("30440-30442", vec![30440, 30442], vec![30439, 30443])]
+        {
+            let allows = Writers { node_ports: list(&[allowed]), ..Writers::default() };
+            for port in yes {
+                let (asked, field) = (port.to_string(), "spec.endpoint.nodePort");
+                check(|w| node_port(Some(port), w), field, &asked, "service.nodePorts", &allows);
+            }
+            for port in no {
+                assert!(
+                    problem(node_port(Some(port), &allows))
+                        .contains(&format!(": {port} is not allowed (allowed: {allowed})"))
+                );
+            }
+        }
+        assert_eq!(node_port(None, &Writers::default()), Ok(()));
+    }
+
+    #[test]
     fn storage_classes_are_refused_until_allowed() {
         let asked: Storage = serde_json::from_value(json!({"className": "fast"})).unwrap();
         let said = "spec.etcd.storage.className: fast is not allowed (allowed: none). The field is immutable: create the Cluster without it, or ask the platform team to add it to writers.storage.classes in the values of Berth's chart";
@@ -220,6 +250,25 @@ mod tests {
         check(|w| images(&asked, w), field, "mirror.example.com/k8s", value, &allows);
         let other: Images = serde_json::from_value(json!({"registry": "mirror.example.com.evil.test/k8s"})).unwrap();
         assert!(images(&other, &allows).is_err(), "a slash ends the host's name");
+    }
+
+    #[test]
+    fn a_single_image_needs_its_registry_or_one_above_it() {
+        let own = |image: &str| serde_json::from_value::<Images>(json!({"overrides": {"coredns": image}})).unwrap();
+        let of = |registry: &str| Writers { image_registries: list(&[registry]), ..Writers::default() };
+        let (exact, below) = (of("mirror.example.com/k8s"), of("mirror.example.com/*"));
+        let field = "spec.images.overrides.coredns";
+        for image in ["mirror.example.com/k8s/coredns", "mirror.example.com/k8s/dns/coredns:v1.14.2-acme"] {
+            check(|w| images(&own(image), w), field, image, "images.registries", &exact);
+            assert_eq!(images(&own(image), &below), Ok(()));
+        }
+        for image in ["mirror.example.com/coredns", "mirror.example.com/k8s-evil/coredns:v1.14.2"] {
+            assert!(images(&own(image), &exact).is_err(), "{image}");
+            assert_eq!(images(&own(image), &below), Ok(()));
+        }
+        for allowed in [exact, below] {
+            assert!(images(&own("mirror.example.com.evil.test/k8s/coredns"), &allowed).is_err());
+        }
     }
 
     #[test]

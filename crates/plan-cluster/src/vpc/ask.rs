@@ -41,7 +41,7 @@ pub(crate) fn values(
 ) -> Result<ApiServerValues, State> {
     let resource = of_pods(t)?;
     if !templates.reads(Binary::ApiServer.folder(), "vpc.address") {
-        let message = "the templates that this tenant is pinned to have no spec.vpc. Set spec.version to another patch version, which rolls the tenant to this operator's templates";
+        let message = "the pinned templates do not use spec.vpc. Set spec.version to another patch version, which brings this operator's templates";
         return Err(State::blocked(Reason::NotInTemplates, message));
     }
     if let Some(name) = resource {

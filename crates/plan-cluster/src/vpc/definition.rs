@@ -7,7 +7,8 @@ use crate::subject::Tenant;
 use berth_api::cluster::Vpc;
 use berth_api::conditions::Reason;
 use berth_plan::model::State;
-use berth_plan::observed::{AttachmentSeen, annotation};
+use berth_plan::object_meta::annotation;
+use berth_plan::observed::AttachmentSeen;
 use berth_render::{Kind, Object, ObjectKey, TemplateSet};
 use serde_json::{Value, json};
 

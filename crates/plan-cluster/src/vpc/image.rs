@@ -3,7 +3,7 @@
 
 use crate::subject::Tenant;
 use berth_api::{labels, names};
-use berth_plan::observed::annotation;
+use berth_plan::object_meta::annotation;
 use berth_render::{Binary, Kind, TemplateSet};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -51,7 +51,7 @@ pub(crate) fn unread(t: &Tenant<'_>, templates: &TemplateSet) -> Option<String> 
     let all: Vec<&str> = all.collect();
     (!all.is_empty()).then(|| {
         format!(
-            "The container vpc, which is root in pods of kube-apiserver, runs {}, by spec.images.registry: the pinned templates do not take the platform's image for it",
+            "The container vpc (root in pods of kube-apiserver) runs {} by spec.images.registry: the pinned templates do not use the platform's image for it",
             all.join(", ")
         )
     })

@@ -8,7 +8,8 @@ use berth_api::cluster::Vpc;
 use berth_api::conditions::{ConditionType, Reason, Verdict};
 use berth_api::etcd_bootstrap::vpc::ADDRESS_TAKEN;
 use berth_api::{labels, names};
-use berth_plan::observed::{Observed, annotation, label};
+use berth_plan::object_meta::{annotation, label};
+use berth_plan::observed::Observed;
 use berth_plan::workload;
 use berth_render::Binary;
 use serde_json::Value;
@@ -62,7 +63,7 @@ fn is_held(workload: &Value) -> bool {
 
 /// Why one of the API servers that the provider gives addresses to has none, if so.
 fn without_any_address(t: &Tenant<'_>, vpc: &Vpc, replicas: usize) -> Option<(Reason, String)> {
-    let waits = |pod: &&Value| !berth_plan::observed::deleting(pod) && !workload::pod_ready(pod);
+    let waits = |pod: &&Value| !berth_plan::object_meta::deleting(pod) && !workload::pod_ready(pod);
     let told = pods(t).filter(waits).find_map(|pod| {
         let name = pod.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("?");
         if let Some(why) = t.observed.refused.get(name) {
@@ -84,7 +85,7 @@ fn without_interface(pod: &Value, name: &str, interface: &str) -> Option<(Reason
         return Some((
             Reason::PodsNotReady,
             format!(
-                "pod {name} has no annotation {NETWORK_STATUS} yet, so it is not attached to the VPC. If it stays, see that the meta cluster's CNI meta-plugin (such as Multus) runs on its node"
+                "pod {name} has no annotation {NETWORK_STATUS} yet, so it is not attached to the VPC. If that lasts, check the meta cluster's CNI meta-plugin (such as Multus) on its node"
             ),
         ));
     };
@@ -103,7 +104,7 @@ fn without_address(t: &Tenant<'_>, vpc: &Vpc, slot: usize) -> Option<(Reason, St
     let Some(pod) = pod_of(t.observed, &t.cp_namespace, slot) else {
         let why = t.observed.refused.get(&format!("{set}-0"));
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-        return Some((Reason::PodsNotReady, format!("StatefulSet {set}, which is to have {address}, has no pod{why}")));
+        return Some((Reason::PodsNotReady, format!("StatefulSet {set} for {address} has no pod{why}")));
     };
     // It has passed its gate, which looks at the interface itself.
     if workload::pod_ready(pod) {
@@ -131,7 +132,7 @@ fn without_address(t: &Tenant<'_>, vpc: &Vpc, slot: usize) -> Option<(Reason, St
     Some((
         Reason::PodsNotReady,
         format!(
-            "pod {name} was to get {address} at {interface}, and has {has}. See that the network's IPAM gives the addresses that pods ask for (capability ips)"
+            "pod {name} should have {address} at {interface}, and has {has}. Check that the network's IPAM assigns requested addresses (capability ips)"
         ),
     ))
 }
@@ -149,5 +150,5 @@ fn taken(pod: &Value) -> Option<&str> {
 fn pod_of<'a>(observed: &'a Observed, cp_namespace: &'a str, slot: usize) -> Option<&'a Value> {
     let of_slot = |pod: &&Value| label(pod, labels::SLOT) == Some(&*slot.to_string());
     let pods = workload::pods_of(observed, cp_namespace, labels::COMPONENT, names::APISERVER).map(|(_, pod)| pod);
-    pods.filter(of_slot).min_by_key(|pod| berth_plan::observed::deleting(pod))
+    pods.filter(of_slot).min_by_key(|pod| berth_plan::object_meta::deleting(pod))
 }

@@ -189,7 +189,7 @@ fn the_cluster_id_is_recorded_only_when_the_guards_know_it() {
     // The write of the ConfigMap failed in this reconcile.
     let planned = e.plan();
     assert!(!planned.plan.is_empty());
-    let failed = berth_plan::failure::Failure { reason: Reason::Rejected, message: "no".into() };
+    let failed = berth_plan::failure::Failure { reason: Reason::Rejected, message: "no".into(), in_tenant: false };
     let said = status(e.input(&e.world), &planned, Some(&failed));
     assert_eq!(said.cluster_id, None);
     assert_eq!(conditions::find(&said.conditions, ConditionType::Degraded).unwrap().reason, "Rejected");

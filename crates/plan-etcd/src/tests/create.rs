@@ -4,7 +4,7 @@ use super::*;
 use ConditionType as T;
 use berth_api::labels;
 use berth_pki::Usage;
-use berth_plan::observed::label;
+use berth_plan::object_meta::label;
 use std::collections::BTreeSet;
 
 #[test]
@@ -55,10 +55,11 @@ fn children_are_labelled_and_hold_no_uid_and_no_owner() {
 fn certificates_name_every_member_and_fit_their_use() {
     let e = Etcd::formed(3);
     let pair = |secret: &str| e.world.observed.pair(&Etcd::key(Kind::Secret, secret), "tls").unwrap().unwrap().clone();
+    let root = |secret: &str| e.world.observed.root(&Etcd::key(Kind::Secret, secret)).unwrap().current.clone();
     for (secret, issuer) in [("etcd-server", "etcd-client-ca"), ("etcd-peer", "etcd-peer-ca")] {
         let info = pair(secret);
         assert_eq!(info.usage(), Some(Usage::Peer), "{secret}");
-        assert_eq!(info.aki, pair(issuer).ski, "{secret}");
+        assert_eq!(info.aki, root(issuer).ski, "{secret}");
         for i in 0..3 {
             let names = [format!("etcd-{i}"), format!("etcd-{i}.{NAMESPACE}"), format!("etcd-{i}.{NAMESPACE}.svc")];
             assert!(names.iter().all(|n| info.dns_names.contains(n)), "{:?}", info.dns_names);
@@ -71,7 +72,7 @@ fn certificates_name_every_member_and_fit_their_use() {
     }
     let client = pair("etcd-client-kube-apiserver");
     assert_eq!((client.usage(), client.common_name.as_str()), (Some(Usage::Client), "kube-apiserver"));
-    assert_eq!(client.aki, pair("etcd-client-ca").ski);
+    assert_eq!(client.aki, root("etcd-client-ca").ski);
     let digest =
         |secret: &str, key: &str| e.world.observed.secrets[&Etcd::key(Kind::Secret, secret)].digests[key].clone();
     assert_eq!(digest("etcd-server", "ca.crt"), digest("etcd-client-ca", "tls.crt"));

@@ -24,11 +24,33 @@ fn nothing_of_a_teams_registry_has_rights_that_a_pod_of_the_team_has_not() {
     const TEAMS: &str = "mirror.example.com/teams/a";
     let mut e = Etcd::new(3);
     e.cr.spec.images.registry = Some(TEAMS.into());
+    e.cr.spec.images.overrides = [("etcd".to_owned(), format!("{TEAMS}/own"))].into();
     e.reconcile();
     let pod = &e.get(&Etcd::set())["spec"]["template"];
     assert!(pod.to_string().contains(TEAMS), "the team's registry counts for the rest: {pod}");
     let images = berth_testkit::rights::with_rights(pod, &std::collections::BTreeSet::new());
     assert!(images.iter().all(|image| *image == e.settings.agent_image), "{images:?}");
+}
+
+#[test]
+fn members_take_an_image_of_their_own_and_keep_it_where_another_does_not_fit() {
+    let mut e = Etcd::formed(3);
+    let version = e.cr.spec.version.clone();
+    let own = |tag: &str| [("etcd".to_owned(), format!("mirror.example.com/own{tag}"))].into();
+    e.cr.spec.images.overrides = own("");
+    settle(&mut e);
+    assert_eq!(image(&e), format!("mirror.example.com/own:{version}-0"));
+    e.cr.spec.images.overrides = own(&format!(":v{version}-acme"));
+    settle(&mut e);
+    assert_eq!(image(&e), format!("mirror.example.com/own:v{version}-acme"));
+    let before = pods(&e);
+    e.cr.spec.images.overrides = own(":v3.0.0");
+    e.reconcile();
+    assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::InvalidSpec), "{:#?}", e.cr.status);
+    assert_eq!(pods(&e), before);
+    e.cr.spec.images.overrides.clear();
+    settle(&mut e);
+    assert_eq!(image(&e), format!("registry.k8s.io/etcd:{version}-0"));
 }
 
 /// Reconciles until nothing more is to be done; what is started runs, and answers.

@@ -75,7 +75,7 @@ impl Etcd {
         self.cr.status.as_ref().unwrap().endpoints.iter().map(|e| e.name.as_str()).collect()
     }
 
-    fn pod_uid(&self, name: &str) -> Value {
+    pub(super) fn pod_uid(&self, name: &str) -> Value {
         self.get(&Self::key(Kind::Pod, name))["metadata"]["uid"].clone()
     }
 }
@@ -241,7 +241,7 @@ fn a_member_that_was_removed_by_hand_is_said_to_be_so() {
     let mut e = Etcd::formed(3);
     e.is_removed_by_hand("etcd-1");
     e.reconcile();
-    let by_hand = "etcd-1 is no member any more; Berth did not remove it. Berth adds it again under another ID";
+    let by_hand = "somebody removed etcd-1; Berth adds it again under another ID";
     let mut said = vec![e.message(ConditionType::Ready)];
     e.joins(1, 2000);
     e.reconcile();
@@ -264,7 +264,7 @@ fn a_member_that_was_removed_by_hand_is_said_to_be_so() {
     }
     e.reconcile();
     let said = e.message(ConditionType::Ready);
-    assert!(!said.contains("Berth did not remove it"), "{said}");
+    assert!(!said.contains("somebody removed"), "{said}");
 }
 
 #[test]
@@ -318,7 +318,7 @@ fn nothing_changes_while_members_name_different_leaders() {
     others.as_mut().unwrap().leader = "a2".into();
     e.reconcile();
     assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
-    assert!(e.message(ConditionType::Ready).contains("the same leader"), "{}", e.message(ConditionType::Ready));
+    assert!(e.message(ConditionType::Ready).contains("to agree on a leader"), "{}", e.message(ConditionType::Ready));
 }
 
 /// etcd does not start a member that names the others otherwise than they are listed.

@@ -68,6 +68,7 @@ const NEW: &[Case] = &[
     ("a new EtcdCluster: its pods do not run yet", |_| {}),
     ("a new EtcdCluster that is paused: nothing exists yet", Etcd::hold),
     ("spec.version that this operator does not have", |e| e.cr.spec.version = "3.4.30".into()),
+    ("spec.electionTimeout that etcd would refuse", |e| e.cr.spec.election_timeout = Some("200ms".into())),
     ("spec.storage.size that is too small", |e| e.cr.spec.storage.size = "512Mi".into()),
     ("the record of an earlier etcd is gone, and a volume is there", |e| e.claim(0, json!({"metadata": {}}))),
     ("a volume of an earlier etcd is being deleted", |e| e.claim(0, json!({"metadata": {"deletionTimestamp": "x"}}))),
@@ -349,6 +350,7 @@ pub(crate) fn situations() -> Vec<Situation> {
         e.reconcile();
         all.push(e.said(text));
     }
+    all.extend(room::situations().iter().map(|(text, e)| e.said(text)));
     let mut lost = single.clone();
     lost.held("etcd-0", &LOST.replace("etcd-1", "etcd-0"));
     lost.answer(&[], 0);

@@ -14,19 +14,22 @@ mod recovery;
 mod refusals;
 mod restore;
 mod roll;
+pub(crate) mod room;
 mod shrink;
 mod stranded;
 mod torn;
 mod trouble;
+mod tuning;
 mod unread;
 mod versions;
 
-use super::plan;
+use super::EtcdPlanner;
 use super::status::status;
 use crate::planned::EtcdPlan;
 use crate::subject::Input;
 use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::etcd_cluster::{EtcdClient, EtcdCluster, EtcdClusterSpec};
+use berth_plan::Planner as _;
 use berth_plan::model::{StageId, State};
 use berth_plan::observed::{EtcdProbe, ListedMember, MemberProbe, RaisedAlarm};
 use berth_plan::settings::Settings;
@@ -83,7 +86,7 @@ impl Etcd {
     }
 
     fn plan(&self) -> EtcdPlan {
-        plan(self.input(&self.world))
+        EtcdPlanner::plan(self.input(&self.world))
     }
 
     fn input<'a>(&'a self, world: &'a World) -> Input<'a> {
@@ -93,7 +96,7 @@ impl Etcd {
     /// One reconcile: plans and carries out to the end, then writes the status.
     fn reconcile(&mut self) -> EtcdPlan {
         let mut world = self.world.clone();
-        let planned = world.settle(|w| plan(self.input(w)), |p| &p.plan);
+        let planned = world.settle(|w| EtcdPlanner::plan(self.input(w)), |p| &p.plan);
         self.world = world;
         self.cr.status = Some(status(self.input(&self.world), &planned, None));
         self.world.observed.told.clear();

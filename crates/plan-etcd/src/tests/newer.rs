@@ -53,7 +53,7 @@ fn the_epoch_of_a_majority_of_volumes_is_taken_up() {
         let (before, template) = (e.uid(held[0]), e.get(&Etcd::set())["spec"]["template"].clone());
         e.looks();
         let message = e.message(ConditionType::Ready);
-        assert!(message.contains("pod etcd-0 starts again: its volume is of epoch 3"), "{message}");
+        assert!(message.contains("pod etcd-0 restarts: the record now agrees with its volume (epoch 3)"), "{message}");
         let planned = e.reconcile();
         let record = planned.record.unwrap();
         assert_eq!((record.bootstrap.epoch, record.bootstrap.state), (3, BootstrapState::Established));

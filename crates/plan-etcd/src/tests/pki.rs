@@ -60,24 +60,71 @@ fn a_lost_or_old_leaf_is_issued_and_rolls_nothing() {
     }
 }
 
+fn another_ca(name: &str, e: &Etcd) -> berth_pki::KeyPairPem {
+    let spec = berth_pki::CertSpec::new(name, berth_pki::Usage::Ca, berth_pki::CA_LIFETIME);
+    berth_pki::issue_ca(&spec, e.world.now).unwrap()
+}
+
 #[test]
 fn another_ca_rolls_the_members() {
     let mut e = Etcd::formed(1);
     let key = Etcd::key(Kind::Secret, "etcd-peer-ca");
-    let spec = berth_pki::CertSpec {
-        common_name: "etcd-peer-ca-2".into(),
-        organizations: vec![],
-        dns_names: vec![],
-        ip_addresses: vec![],
-        usage: berth_pki::Usage::Ca,
-        lifetime: berth_pki::Lifetime::CA_10Y,
-    };
-    let pair = berth_pki::issue_ca(&spec, e.world.now).unwrap();
+    let pair = another_ca("etcd-peer-ca-2", &e);
     e.world.set_secret(&key, "tls.crt", pair.cert_pem.as_bytes());
     e.world.set_secret(&key, "tls.key", pair.key_pem.expose_bytes());
     e.reconcile();
     assert!(e.world.log.iter().any(|l| l.starts_with("update Secret acme-9201d5e7/etcd-peer")), "{:#?}", e.world.log);
     assert!(e.world.log.iter().any(|l| l == "apply StatefulSet acme-9201d5e7/etcd"), "{:#?}", e.world.log);
+}
+
+#[test]
+fn a_ca_beside_the_current_one_is_trusted_and_renews_no_leaf() {
+    let mut e = Etcd::formed(3);
+    let ca = Etcd::key(Kind::Secret, "etcd-client-ca");
+    let leaves = ["etcd-server", "etcd-client-kube-apiserver"].map(|name| Etcd::key(Kind::Secret, name));
+    let serials = |e: &Etcd| leaves.clone().map(|key| e.world.observed.pair(&key, "tls").unwrap().unwrap().clone());
+    let before = (e.world.observed.root(&ca).unwrap().clone(), serials(&e));
+    let next = another_ca("etcd-client-ca-2", &e);
+    e.world.set_secret(&ca, "next.key", next.key_pem.expose_bytes());
+    e.world.set_secret(&ca, "tls.crt", (before.0.trust_pem.clone() + &next.cert_pem).as_bytes());
+    let planned = e.reconcile();
+    assert_eq!(reason(&planned, StageId::Pki), None);
+    let root = e.world.observed.root(&ca).unwrap();
+    assert_eq!((&root.current, root.next.is_some()), (&before.0.current, true));
+    let digest = |key: &ObjectKey, entry: &str| e.world.observed.secrets[key].digests[entry].clone();
+    assert!(leaves.iter().all(|leaf| digest(leaf, "ca.crt") == digest(&ca, "tls.crt")), "{:#?}", e.world.log);
+    assert_eq!(serials(&e), before.1);
+    let template = &e.get(&Etcd::set())["spec"]["template"];
+    let checksum = template["metadata"]["annotations"]["checksum.berth.dev/client-ca"].as_str().unwrap();
+    assert!(digest(&ca, "tls.crt").starts_with(checksum), "etcd reads whom it trusts only when it starts");
+}
+
+#[test]
+fn a_broken_certificate_in_what_is_trusted_is_named_and_handed_to_nobody() {
+    let mut e = Etcd::formed(1);
+    let ca = Etcd::key(Kind::Secret, "etcd-client-ca");
+    let trusted = e.world.observed.root(&ca).unwrap().trust_pem.clone();
+    let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    e.world.set_secret(&ca, "tls.crt", (trusted + broken).as_bytes());
+    let planned = e.reconcile();
+    assert_eq!(reason(&planned, StageId::Pki), Some(Reason::CertificateAuthorityInvalid));
+    let (_, message) = planned.plan.first_problem().unwrap();
+    assert!(message.contains("etcd-client-ca: the certificate cannot be read: number 2"), "{message}");
+    assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
+}
+
+#[test]
+fn a_ca_without_its_key_holds_up_no_renewal() {
+    let mut e = Etcd::formed(1);
+    let ca = Etcd::key(Kind::Secret, "etcd-client-ca");
+    let trusted = e.world.observed.root(&ca).unwrap().trust_pem.clone();
+    let former = another_ca("former", &e);
+    e.world.set_secret(&ca, "tls.crt", (trusted + &former.cert_pem).as_bytes());
+    let planned = e.reconcile();
+    assert_ne!(reason(&planned, StageId::Pki), Some(Reason::CertificateAuthorityInvalid), "{planned:?}");
+    e.world.now += SignedDuration::from_hours(24 * 70);
+    let planned = e.plan();
+    assert!(planned.plan.actions().any(|a| a.describe().contains("Secret")), "{planned:?}");
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use super::*;
 use berth_api::etcd_bootstrap::Phase;
 use berth_api::{labels, names};
+use berth_plan::RunLevel;
+use std::collections::BTreeMap;
 
 impl Etcd {
     /// What an `EtcdRestore` asks for.
@@ -65,6 +67,19 @@ impl Etcd {
         for said in probe.members.values_mut().flatten() {
             (said.cluster_id, said.member_id, said.leader) = ("c2".into(), "b0".into(), "b0".into());
         }
+    }
+
+    /// Everything that there is, but for pods, how many there are to be, and the record.
+    fn all_but_replicas(&self) -> BTreeMap<ObjectKey, Value> {
+        let mut all = self.world.observed.objects.clone();
+        all.retain(|key, _| key.kind != Kind::Pod);
+        for (key, live) in &mut all {
+            let spec = live["spec"].as_object_mut();
+            spec.map(|spec| spec.remove("replicas"));
+            let data = if key.kind == Kind::ConfigMap { Value::Null } else { live["data"].clone() };
+            *live = json!({"labels": live["metadata"]["labels"], "spec": live["spec"], "data": data});
+        }
+        all
     }
 
     fn cluster_id(&self) -> Option<&str> {
@@ -187,4 +202,36 @@ fn one_of_an_earlier_berth_with_several_volumes_is_left_alone() {
     one.asked(None);
     one.reconcile();
     assert_eq!(one.phase(), Some(Phase::WaitingForClients), "its guard needs to set nothing aside");
+}
+
+#[test]
+fn at_each_run_level_etcd_has_its_members_and_everything_else_stays() {
+    for (phase, level, members) in [
+        (None, RunLevel::Up, 3),
+        (Some(Phase::WaitingForClients), RunLevel::ClientsStopped, 3),
+        (Some(Phase::Stop), RunLevel::Down, 0),
+        (Some(Phase::Restore), RunLevel::Down, 0),
+    ] {
+        let mut e = Etcd::formed(3);
+        for member in 0..3 {
+            let claim = json!({"metadata": {"labels": {labels::ETCD_CLUSTER: NAME}}});
+            e.world.put(Etcd::key(Kind::PersistentVolumeClaim, &format!("data-etcd-{member}")), claim);
+        }
+        e.reconcile();
+        let before = e.all_but_replicas();
+        if phase.is_some() {
+            e.asked(None);
+            e.reconcile();
+        }
+        if matches!(phase, Some(Phase::Stop | Phase::Restore)) {
+            e.clients_stop();
+            e.reconcile();
+        }
+        if phase == Some(Phase::Restore) {
+            e.pods_end();
+            e.reconcile();
+        }
+        assert_eq!((e.phase(), RunLevel::during(e.plan().record.unwrap().operation.as_ref())), (phase, level));
+        assert_eq!((e.replicas(), e.all_but_replicas()), (members, before), "{level:?}");
+    }
 }

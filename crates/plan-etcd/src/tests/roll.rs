@@ -133,10 +133,13 @@ fn another_registry_rolls_the_members_and_its_removal_does_too() {
 
 #[test]
 fn no_pod_is_replaced_whose_volume_would_go_with_it() {
-    for (replicas, leaving) in [(3, 0), (3, 2), (1, 0)] {
+    for (replicas, leaving, by_hand) in [(3, 0, false), (3, 2, false), (1, 0, false), (1, 0, true)] {
         let mut e = changed(replicas);
         assert!(!deletes(&e.plan()).is_empty(), "it would roll");
         let claim = Etcd::key(Kind::PersistentVolumeClaim, &format!("data-etcd-{leaving}"));
+        if by_hand {
+            e.edit(&claim)["metadata"]["labels"] = json!({});
+        }
         e.edit(&claim)["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         e.edit(&claim)["spec"]["volumeName"] = "pv-7".into();
         let planned = e.reconcile();

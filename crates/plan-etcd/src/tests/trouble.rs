@@ -16,7 +16,7 @@ fn a_member_without_data_is_held_while_the_others_serve() {
     assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
     let State::Blocked { reason, message } = state(&planned, StageId::Etcd) else { panic!("{planned:?}") };
     assert_eq!(*reason, Reason::DataLost);
-    for part in ["etcd-1", "nothing is overwritten", "data-etcd-1", "earlier version of Berth"] {
+    for part in ["etcd-1", "nothing is overwritten", "data-etcd-1", "an earlier Berth"] {
         assert!(message.contains(part), "{part}: {message}");
     }
     assert_eq!(e.condition(T::Available), is("True", Reason::AsExpected));
@@ -56,7 +56,7 @@ fn a_member_of_another_cluster_is_a_stranger() {
     e.probe().members.get_mut("etcd-2").unwrap().as_mut().unwrap().cluster_id = "c2".into();
     let planned = e.reconcile();
     assert_eq!(reason(&planned, StageId::Etcd), Some(Reason::ForeignData));
-    assert!(e.message(T::Ready).contains("etcd-2 is of cluster c2, and this is cluster c1"), "{}", e.message(T::Ready));
+    assert!(e.message(T::Ready).contains("etcd-2 of cluster c2, and this is cluster c1"), "{}", e.message(T::Ready));
     assert_eq!(e.cr.status.as_ref().unwrap().cluster_id.as_deref(), Some("c1"), "never overwritten");
     // All of them: the volumes were exchanged as a whole.
     for i in 0..3 {
@@ -139,7 +139,7 @@ fn what_keeps_pods_from_running_is_said() {
 #[test]
 fn alarms_are_said_and_a_corrupt_cluster_does_not_serve() {
     for (kind, available, said) in [
-        ("NOSPACE", "True", "etcd-0's database is full (alarm NOSPACE): etcd refuses writes"),
+        ("NOSPACE", "True", "etcd-0's database is full (alarm NOSPACE): etcd refuses all writes"),
         ("CORRUPT", "False", "alarm CORRUPT on etcd-0 to be disarmed: the members' data differ"),
     ] {
         let mut e = Etcd::formed(3);
@@ -212,7 +212,7 @@ fn what_a_person_can_do_about_a_full_database_can_be_typed() {
         };
         let said = e.message(T::Ready);
         for part in [
-            "etcd-0's database is full (alarm NOSPACE): etcd refuses writes, and takes deletions. ",
+            "etcd-0's database is full (alarm NOSPACE): etcd refuses all writes but deletions. ",
             "60 MiB of 64 MiB are still in use",
             "within a minute of a deletion it compacts and defragments again, and disarms the alarm",
             patch,

@@ -2,7 +2,7 @@
 
 use super::*;
 use berth_api::labels;
-use berth_plan::observed::label;
+use berth_plan::object_meta::label;
 
 pub(super) const OLD: &str = "3.5.35";
 pub(super) const NEW: &str = "3.6.16";
@@ -362,7 +362,7 @@ fn nothing_begins_while_data_differ() {
     e.asks_for(NEW);
     assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::EtcdAlarm));
     let message = e.message(ConditionType::Ready);
-    assert!(message.contains("etcd-1 has other data than the majority of the 3 members"), "{message}");
+    assert!(message.contains("etcd-1 differs from the majority of the 3 members"), "{message}");
     assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
 }
 
@@ -389,7 +389,7 @@ fn a_comparison_that_came_to_nothing_is_made_again_later() {
         assert!(!compares(&e.plan()), "nor soon after");
         e.reconcile();
         let message = e.message(ConditionType::Ready);
-        assert!(message.contains("asked again ten minutes later") && e.strategy()["type"] == "OnDelete", "{message}");
+        assert!(message.contains("asked again in ten minutes") && e.strategy()["type"] == "OnDelete", "{message}");
     }
     e.world.now += SignedDuration::from_secs(600);
     e.reconcile();
@@ -437,4 +437,33 @@ fn what_an_older_operator_left_goes_on() {
         assert_eq!(e.versions(), [NEW; 3], "{of_new}: {:#?}", e.world.log);
         assert_eq!(e.condition(ConditionType::Ready), is("True", Reason::AsExpected), "{of_new}");
     }
+}
+
+#[test]
+fn the_charts_resources_of_helpers_come_with_the_next_version() {
+    let helpers = |e: &Etcd| e.get(&Etcd::set())["spec"]["template"]["spec"]["initContainers"][0]["resources"].clone();
+    let amounts = |cpu: &str| serde_json::from_value(json!({"limits": {"cpu": cpu}})).unwrap();
+    let mut e = Etcd::of_version(OLD, 1);
+    let before = helpers(&e);
+    e.settings.helpers.resources = Some(amounts("100m"));
+    e.reconcile();
+    assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
+    e.asks_for(NEW);
+    for _ in 0..40 {
+        e.turn();
+    }
+    assert_eq!((e.versions(), helpers(&e)["limits"]["cpu"].clone()), (vec![NEW.to_owned()], json!("100m")));
+    // Nothing but what is recorded counts, whichever record is lost.
+    e.settings.helpers.resources = None;
+    for lost in [Etcd::key(Kind::ConfigMap, "etcd-bootstrap"), Etcd::set()] {
+        let mut e = e.clone();
+        e.world.remove(&lost);
+        e.reconcile();
+        assert_eq!(helpers(&e)["limits"]["cpu"], "100m", "without {lost}");
+    }
+    // The spec wins, and at once.
+    e.cr.spec.helpers.resources = Some(serde_json::from_value(json!({"requests": {"cpu": "5m"}})).unwrap());
+    e.reconcile();
+    assert_eq!(helpers(&e)["requests"]["cpu"], "5m");
+    assert_eq!(before["requests"]["cpu"], "10m");
 }

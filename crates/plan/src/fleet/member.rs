@@ -4,7 +4,10 @@ use super::requests;
 use berth_api::cluster::{Cluster, RevisionSummary, TurnState};
 use berth_api::labels;
 use berth_api::revision::{RevisionCause, RevisionOutcome};
+use berth_api::version::same;
+use berth_render::ObjectKey;
 use jiff::{SignedDuration, Timestamp};
+use kube_core::ResourceExt as _;
 use std::fmt;
 
 /// A turn is kept that is needed again so soon.
@@ -25,6 +28,12 @@ pub struct TenantId {
 impl fmt::Display for TenantId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+impl From<&ObjectKey> for TenantId {
+    fn from(key: &ObjectKey) -> Self {
+        Self { namespace: key.namespace.clone().unwrap_or_default(), name: key.name.clone() }
     }
 }
 
@@ -64,7 +73,7 @@ pub struct Member {
 
 /// The wave of a `Cluster`.
 pub fn wave(cluster: &Cluster) -> u8 {
-    let label = cluster.metadata.labels.as_ref().and_then(|all| all.get(labels::WAVE));
+    let label = cluster.labels().get(labels::WAVE);
     label.and_then(|text| text.parse().ok()).filter(|wave| *wave <= 9).unwrap_or(DEFAULT_WAVE)
 }
 
@@ -77,15 +86,15 @@ impl Member {
         let status = cluster.status.clone().unwrap_or_default();
         let newest = status.history.first();
         let rolls = newest.is_some_and(|newest| newest.outcome.is_none());
-        let recorded = newest.map(|newest| newest.version.clone());
+        let recorded = newest.map(|newest| &newest.version);
         if meta.deletion_timestamp.is_some() || (recorded.is_none() && turn.is_none()) {
             return None;
         }
         let said = status.turn;
         let current = status.observed_generation == meta.generation;
         let asked = &cluster.spec.version;
-        let known = |version: &String| Some(version) == recorded.as_ref();
-        let unseen = !current && !known(asked) && said.as_ref().is_none_or(|said| said.to != *asked);
+        let known = recorded.is_some_and(|recorded| same(recorded, asked));
+        let unseen = !current && !known && said.as_ref().is_none_or(|said| !same(&said.to, asked));
         let busy = said.as_ref().is_some_and(|said| said.state == TurnState::Running);
         let mut member =
             Self { id, wave: wave(cluster), turn: turn.map(str::to_owned), rolls, current, ..Self::default() };
@@ -110,7 +119,8 @@ impl Member {
         // Of templates alone, the digest is behind the version.
         let (version, templates) =
             member.to.split_once('+').map_or((&*member.to, false), |(version, _)| (version, true));
-        let is_of = |r: &&RevisionSummary| r.version == version && (r.cause == RevisionCause::Templates) == templates;
+        let is_of =
+            |r: &&RevisionSummary| same(&r.version, version) && (r.cause == RevisionCause::Templates) == templates;
         let tries = || since_well.clone().filter(is_of);
         let superseded = tries().filter(|r| r.outcome == Some(RevisionOutcome::Superseded)).count();
         let failed = |outcome| matches!(outcome, Some(RevisionOutcome::RolledBack | RevisionOutcome::Held));

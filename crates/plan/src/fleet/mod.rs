@@ -82,7 +82,7 @@ pub fn decide(all: &[Member], limits: &Rollouts, before: &Memory, now: Timestamp
     decision.take_back.extend(all.iter().filter(|m| m.gives_back(now)).map(|m| m.id.clone()));
     decision.open = all.iter().any(|m| m.turn.is_some() || m.unseen || m.state == Some(TurnState::Waiting));
     let running: Vec<&Member> = all.iter().filter(|m| m.runs()).collect();
-    let mut places = Places::of(&running, &fleet);
+    let mut places = Places::left_by(&running, &fleet);
     let stopped = stopped(all, limits);
     for (n, member) in fleet.in_turns(&running).into_iter().enumerate() {
         let told = before.told.get(&member.id);
@@ -134,7 +134,7 @@ struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    fn of(running: &[&'a Member], fleet: &Fleet<'a>) -> Self {
+    fn left_by(running: &[&'a Member], fleet: &Fleet<'a>) -> Self {
         let most = fleet.limits.max_concurrent;
         let teams: BTreeSet<&str> = fleet.all.iter().map(|m| &*m.id.namespace).collect();
         let most_of_team = if teams.len() > 1 && most > 1 { most - 1 } else { most };
@@ -175,11 +175,8 @@ pub struct Stop<'a> {
 
 impl<'a> Stop<'a> {
     /// However many of a team's tenants came back, for others that is one, but for those in waves that only the platform gives.
-    fn of(members: &[&'a Member], most: usize) -> Self {
-        let mut teams: BTreeMap<&str, usize> = BTreeMap::new();
-        for member in members {
-            *teams.entry(&*member.id.namespace).or_default() += 1;
-        }
+    fn after(members: &[&'a Member], most: usize) -> Self {
+        let mut teams = of_teams(members);
         let early = members.iter().filter(|m| m.wave < DEFAULT_WAVE).count();
         let late: BTreeSet<&str> =
             members.iter().filter(|m| m.wave >= DEFAULT_WAVE).map(|m| &*m.id.namespace).collect();
@@ -207,7 +204,7 @@ pub fn stopped<'a>(all: &'a [Member], limits: &Rollouts) -> BTreeMap<&'a str, St
     for member in all.iter().filter(|m| m.came_back) {
         back.entry(&member.to).or_default().push(member);
     }
-    let stops = back.into_iter().map(|(version, members)| (version, Stop::of(&members, limits.max_failed)));
+    let stops = back.into_iter().map(|(version, members)| (version, Stop::after(&members, limits.max_failed)));
     stops.filter(|(_, stop)| stop.all || !stop.teams.is_empty()).collect()
 }
 

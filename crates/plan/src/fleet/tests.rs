@@ -132,23 +132,23 @@ fn teams_take_turns_in_a_wave_and_a_lower_wave_comes_first() {
     assert_eq!(granted(&decided(&early, &limits(5, 2))), ["e"], "a team's lower wave holds up the higher ones");
 }
 
-fn of(team: &str, member: Member) -> Member {
+fn of_team(team: &str, member: Member) -> Member {
     Member { id: TenantId { namespace: team.into(), ..member.id.clone() }, ..member }
 }
 
 #[test]
 fn a_team_whose_tenants_fail_stops_itself_and_nobody_else() {
-    let back = |wave| ["a", "b", "c"].map(|name| of("evil", member(name, wave, Some(Failed))));
-    let waits = [of("evil", member("d", 9, Some(Waiting))), of("good", member("e", 9, Some(Waiting)))];
+    let back = |wave| ["a", "b", "c"].map(|name| of_team("evil", member(name, wave, Some(Failed))));
+    let waits = [of_team("evil", member("d", 9, Some(Waiting))), of_team("good", member("e", 9, Some(Waiting)))];
     let all = |wave| [&back(wave)[..], &waits].concat();
     let decision = decided(&all(DEFAULT_WAVE), &limits(10, 2));
     assert_eq!(granted(&decision), ["e"]);
     assert!(matches!(&decision.answers[&waits[0].id], Answer::Stopped { only: Some(team), .. } if team == "evil"));
     assert!(granted(&decided(&all(4), &limits(10, 2))).is_empty(), "a wave that the platform gave");
-    let another = [&all(DEFAULT_WAVE)[..], &[of("other", member("f", 5, Some(Failed)))]].concat();
+    let another = [&all(DEFAULT_WAVE)[..], &[of_team("other", member("f", 5, Some(Failed)))]].concat();
     assert_eq!(granted(&decided(&another, &limits(10, 2))), ["e"], "for others that is one, and one of another team");
     assert_eq!(granted(&decided(&all(DEFAULT_WAVE), &limits(10, 0))), ["e"], "whatever the value is");
-    let third = [&another[..], &[of("third", member("g", 5, Some(Failed)))]].concat();
+    let third = [&another[..], &[of_team("third", member("g", 5, Some(Failed)))]].concat();
     let decision = decided(&third, &limits(10, 2));
     assert!(granted(&decision).is_empty(), "three teams'");
     let Answer::Stopped { back, only: None, .. } = &decision.answers[&waits[1].id] else { panic!("{decision:?}") };
@@ -158,17 +158,17 @@ fn a_team_whose_tenants_fail_stops_itself_and_nobody_else() {
 
 #[test]
 fn a_team_leaves_a_place_to_others_if_there_are_others() {
-    let many: Vec<Member> = (0..9).map(|n| of("big", member(&format!("a{n}"), 5, Some(Waiting)))).collect();
+    let many: Vec<Member> = (0..9).map(|n| of_team("big", member(&format!("a{n}"), 5, Some(Waiting)))).collect();
     assert_eq!(granted(&decided(&many, &limits(3, 2))), ["a0", "a1", "a2"]);
-    let rests = [&many[..], &[of("small", member("b", 5, None))]].concat();
+    let rests = [&many[..], &[of_team("small", member("b", 5, None))]].concat();
     assert_eq!(granted(&decided(&rests, &limits(3, 2))), ["a0", "a1"], "others may come");
     assert_eq!(granted(&decided(&rests, &limits(1, 2))), ["a0"], "of one place none can be left");
 }
 
 #[test]
 fn a_turn_is_counted_for_others_as_long_as_a_change_can_take() {
-    let endless = of("evil", member("a", 5, Some(Running)));
-    let waits = [of("evil", member("b", 5, Some(Waiting))), of("good", member("c", 5, Some(Waiting)))];
+    let endless = of_team("evil", member("a", 5, Some(Running)));
+    let waits = [of_team("evil", member("b", 5, Some(Waiting))), of_team("good", member("c", 5, Some(Waiting)))];
     let all = [&[endless][..], &waits].concat();
     let before = decided(&all, &limits(1, 2)).memory;
     let after = |turn: SignedDuration| decide(&all, &limits(1, 2), &before, now() + turn);
@@ -182,14 +182,14 @@ fn who_had_a_turn_last_comes_last_and_then_who_waits_longest_comes_first() {
     let since = |hours: i64, member| Member { since: Some(now() - SignedDuration::from_hours(hours)), ..member };
     let served = |member| Member { served: Some(now() - SignedDuration::from_hours(1)), ..member };
     let all = [
-        served(since(9, of("a-team", member("a", 5, Some(Waiting))))),
-        since(1, of("b-team", member("b", 5, Some(Waiting)))),
-        since(2, of("c-team", member("c", 5, Some(Waiting)))),
+        served(since(9, of_team("a-team", member("a", 5, Some(Waiting))))),
+        since(1, of_team("b-team", member("b", 5, Some(Waiting)))),
+        since(2, of_team("c-team", member("c", 5, Some(Waiting)))),
     ];
     assert_eq!(granted(&decided(&all, &limits(3, 2))), ["c", "b", "a"]);
     // One that was asked for too long ago comes before no other wave.
-    let late = Member { asked: Some(now() - PATIENCE), ..of("evil", member("a", 5, Some(Waiting))) };
-    let all = [late, served(of("good", member("b", 8, Some(Waiting))))];
+    let late = Member { asked: Some(now() - PATIENCE), ..of_team("evil", member("a", 5, Some(Waiting))) };
+    let all = [late, served(of_team("good", member("b", 8, Some(Waiting))))];
     assert_eq!(granted(&decided(&all, &limits(1, 2))), ["b"]);
 }
 

@@ -2,11 +2,17 @@
 
 pub mod addresses;
 pub mod nodes;
+pub mod pull_secrets;
 
+use crate::room::Node;
+use crate::settings::{MayChange, Settings};
 use addresses::MetaRanges;
 use berth_api::conditions::{Reason, Verdict};
-use berth_pki::{Clocks, Lifetime};
+use berth_pki::Clocks;
 use jiff::{SignedDuration, Timestamp};
+use pull_secrets::PullSecret;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What was observed of the meta cluster apart from any tenant.
 #[derive(Clone, Debug)]
@@ -17,17 +23,36 @@ pub struct MetaCluster {
     pub clock_ahead: SignedDuration,
     /// What its API server's clock said when it was last seen to have been set while this operator ran. Default: nobody set it.
     pub clock_set: Option<Timestamp>,
+    /// Its nodes, as they were a few minutes ago. None: they could not be read, so nothing is judged by them.
+    pub room: Option<Arc<Vec<Node>>>,
     /// How it refuses what the operator reads of it as a whole, for lack of rights. Default: it refuses nothing.
     pub denied: Option<String>,
+    /// What its admission may change of what Berth applies. Default: nothing.
+    pub may_change: Arc<MayChange>,
+    /// The platform's pull Secrets by name, as far as they have been read.
+    pub pull_secrets: BTreeMap<String, PullSecret>,
 }
 
 impl Default for MetaCluster {
     fn default() -> Self {
-        Self { addresses: Ok(MetaRanges::default()), clock_ahead: SignedDuration::ZERO, clock_set: None, denied: None }
+        Self {
+            addresses: Ok(MetaRanges::default()),
+            clock_ahead: SignedDuration::ZERO,
+            clock_set: None,
+            room: None,
+            denied: None,
+            may_change: Arc::default(),
+            pull_secrets: BTreeMap::new(),
+        }
     }
 }
 
 impl MetaCluster {
+    /// One with these addresses, of which no more is known than what the operator is configured with.
+    pub fn new(addresses: Result<MetaRanges, String>, settings: &Settings) -> Self {
+        Self { addresses, may_change: Arc::new(settings.may_change.clone()), ..Self::default() }
+    }
+
     /// What is issued at that time of the API server's is valid by the operator's clock, too.
     pub fn clocks(&self, now: Timestamp) -> Clocks {
         Clocks::new(now, self.clock_ahead)
@@ -39,12 +64,12 @@ impl MetaCluster {
     }
 
     /// One of two clocks is so wrong that no leaf certificate of that lifetime can be valid by both.
-    pub fn clocks_are_far_apart(&self, leaf: Lifetime) -> bool {
-        self.clock_ahead.abs() > Clocks::within(leaf.total)
+    pub fn clocks_are_far_apart(&self, leaf: SignedDuration) -> bool {
+        self.clock_ahead.abs() > Clocks::within(leaf)
     }
 
     /// The verdict on a tenant, with what is wrong for all of them. `leaf`: how long leaf certificates live.
-    pub fn add_to(&self, degraded: Verdict, leaf: Lifetime) -> Verdict {
+    pub fn add_to(&self, degraded: Verdict, leaf: SignedDuration) -> Verdict {
         self.add_clock(self.add_denied(degraded), leaf)
     }
 
@@ -60,7 +85,7 @@ impl MetaCluster {
     }
 
     /// What needs a person keeps its reason, unless a wrong clock may be its cause.
-    fn add_clock(&self, degraded: Verdict, leaf: Lifetime) -> Verdict {
+    fn add_clock(&self, degraded: Verdict, leaf: SignedDuration) -> Verdict {
         let Some(clock) = self.clock_warning(leaf) else { return degraded };
         let message = match degraded.status {
             Some(true) => format!("{clock}; {}", degraded.message),
@@ -77,7 +102,7 @@ impl MetaCluster {
     }
 
     /// What is wrong with the operator's clock, in whole minutes or hours so that a status does not change each second.
-    fn clock_warning(&self, leaf: Lifetime) -> Option<String> {
+    fn clock_warning(&self, leaf: SignedDuration) -> Option<String> {
         let seconds = self.clock_ahead.as_secs();
         let off = match (seconds.abs() + 30) / 60 {
             minutes @ ..=120 => format!("{minutes} min"),
@@ -100,7 +125,7 @@ mod tests {
     use super::*;
     use berth_api::conditions::ConditionType;
 
-    const LEAF: Lifetime = Lifetime::LEAF_90D;
+    const LEAF: SignedDuration = berth_pki::LEAF_LIFETIME;
 
     fn ahead(seconds: i64) -> MetaCluster {
         MetaCluster { clock_ahead: SignedDuration::from_secs(seconds), ..MetaCluster::default() }

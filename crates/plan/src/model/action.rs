@@ -79,12 +79,27 @@ pub enum Action {
     },
     /// Server-side apply inside the tenant.
     TenantApply(Object),
+    /// Server-side apply inside the tenant of a workload whose number of pods is left to others: it is set where the workload is made, and
+    /// given up where Berth still owns it.
+    TenantApplyUnscaled {
+        /// Without `spec.replicas`.
+        object: Object,
+        /// Pods of a new one.
+        replicas: i32,
+    },
     /// Delete inside the tenant, if it is still the object that was observed.
     TenantDelete {
         /// Which object.
         key: ObjectKey,
         /// Its UID when it was observed.
         uid: String,
+    },
+    /// Tell inside the tenant, in an Event about what was just applied, that somebody's edit was set back. What cannot be told ends nothing.
+    TenantTell {
+        /// What was applied.
+        object: Object,
+        /// The fields, and where they are set.
+        note: String,
     },
     /// Publish the admin kubeconfig into the `Cluster`'s namespace, under its own name.
     PublishKubeconfig {
@@ -142,6 +157,17 @@ impl Action {
         matches!(self, Self::Delete { .. } | Self::Scale { .. } | Self::ChangeMembers { .. } | Self::Maintain { .. })
     }
 
+    /// Whether it is carried out inside the tenant.
+    pub fn is_in_tenant(&self) -> bool {
+        matches!(
+            self,
+            Self::TenantApply(_)
+                | Self::TenantApplyUnscaled { .. }
+                | Self::TenantDelete { .. }
+                | Self::TenantTell { .. }
+        )
+    }
+
     /// What a person reads in a plan.
     pub fn describe(&self) -> String {
         match self {
@@ -159,8 +185,11 @@ impl Action {
             Self::RemoveAdditions { object, additions, .. } => {
                 format!("remove from {}: {}", object.key(), Addition::list(additions))
             }
-            Self::TenantApply(o) => format!("apply {} in the tenant", o.key()),
+            Self::TenantApply(o) | Self::TenantApplyUnscaled { object: o, .. } => {
+                format!("apply {} in the tenant", o.key())
+            }
             Self::TenantDelete { key, .. } => format!("delete {key} in the tenant"),
+            Self::TenantTell { object, .. } => format!("create an Event about {} in the tenant", object.key()),
             Self::PublishKubeconfig { key, .. } => format!("publish {key}"),
             Self::ChangeMembers { etcd, via, change } => format!("{} of {etcd} through {via}", change.describe()),
             Self::Maintain { etcd, via, what } => format!("{} of {etcd} by {via}", what.describe()),

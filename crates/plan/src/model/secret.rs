@@ -20,7 +20,7 @@ pub struct SecretPlan {
     pub entries: Vec<SecretEntry>,
 }
 
-/// One thing to make inside a Secret.
+/// One thing to have or to make inside a Secret.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub enum SecretEntry {
     /// A CA, in `tls.crt` and `tls.key`.
@@ -33,10 +33,10 @@ pub enum SecretEntry {
         spec: CertSpec,
         /// Secret of the CA.
         issuer: ObjectKey,
-        /// Why it is made.
+        /// Why it is made. Empty where it is only wanted.
         why: String,
     },
-    /// A copy of the CA's certificate.
+    /// A copy of what a CA's Secret says to trust.
     CaCopy {
         /// Key in the Secret.
         name: String,
@@ -47,6 +47,11 @@ pub enum SecretEntry {
     Copy {
         /// Key in both.
         name: String,
+        /// The other Secret.
+        source: ObjectKey,
+    },
+    /// The kubeconfig of an audit webhook's Secret, as API servers get it, in `kubeconfig`.
+    AuditWebhook {
         /// The other Secret.
         source: ObjectKey,
     },
@@ -64,18 +69,36 @@ pub enum SecretEntry {
         spec: CertSpec,
         /// Secret of the CA that issues and that is trusted.
         issuer: ObjectKey,
-        /// Why it is made.
+        /// Why it is made. Empty where it is only wanted.
         why: String,
     },
 }
 
 impl SecretEntry {
+    /// A certificate as it should be.
+    pub fn leaf(name: impl Into<String>, spec: CertSpec, issuer: ObjectKey) -> Self {
+        Self::Leaf { name: name.into(), spec, issuer, why: String::new() }
+    }
+
+    /// Made once and never replaced; everything else follows its specification.
+    pub(crate) fn is_root(&self) -> bool {
+        matches!(self, Self::Ca(_) | Self::ServiceAccountKey | Self::EncryptionConfig)
+    }
+
+    pub(crate) fn because(mut self, reason: String) -> Self {
+        if let Self::Leaf { why, .. } | Self::Kubeconfig { why, .. } = &mut self {
+            *why = reason;
+        }
+        self
+    }
+
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::Ca(spec) => format!("CA {}", spec.common_name),
             Self::Leaf { name, why, .. } => format!("certificate {name} ({why})"),
             Self::CaCopy { name, .. } => format!("copy of the CA in {name}"),
             Self::Copy { name, source } => format!("copy of {name} of {source}"),
+            Self::AuditWebhook { source } => format!("kubeconfig of {source}"),
             Self::ServiceAccountKey => "service-account key".into(),
             Self::EncryptionConfig => "encryption key".into(),
             Self::Kubeconfig { why, .. } => format!("kubeconfig ({why})"),

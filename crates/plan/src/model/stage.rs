@@ -2,7 +2,7 @@
 
 use super::action::Action;
 use berth_api::conditions::Reason;
-use berth_render::{Binary, ObjectKey};
+use berth_render::{Binary, ObjectKey, RenderError};
 use serde::Serialize;
 
 /// What a stage is about. The order is the order in which a tenant comes up.
@@ -109,6 +109,17 @@ impl State {
             Self::Ready | Self::Disabled => None,
         }
     }
+    /// Says more of what is not done for that reason.
+    pub fn add(&mut self, of: Reason, more: &str) {
+        if let Self::Waiting { reason, on: text }
+        | Self::Reported { reason, message: text }
+        | Self::Blocked { reason, message: text } = self
+            && *reason == of
+        {
+            text.push_str("; ");
+            text.push_str(more);
+        }
+    }
     /// [`State::problem`] as a sentence for people.
     pub fn sentence(&self) -> Option<(Reason, String)> {
         let (reason, text) = self.problem()?;
@@ -117,14 +128,22 @@ impl State {
     }
 }
 
+impl From<RenderError> for State {
+    fn from(bug: RenderError) -> Self {
+        Self::blocked(Reason::Error, bug.to_string())
+    }
+}
+
 /// Reasons that do not go away by waiting.
-pub const LASTING: [Reason; 6] = [
+pub const LASTING: [Reason; 8] = [
     Reason::ImageUnavailable,
     Reason::ContainerFailing,
     Reason::Unschedulable,
     Reason::Rejected,
     Reason::QuorumLost,
     Reason::EtcdAlarm,
+    Reason::NotLeading,
+    Reason::WebhookInTheWay,
 ];
 
 /// One stage.
@@ -147,6 +166,10 @@ impl Stage {
     /// A stage without actions.
     pub fn new(id: StageId, state: State) -> Self {
         Self { id, state, owns: vec![], actions: vec![], notes: vec![] }
+    }
+    /// Whether it is not done for one of these reasons.
+    pub fn is_for(&self, reasons: &[Reason]) -> bool {
+        self.state.problem().is_some_and(|(reason, _)| reasons.contains(&reason))
     }
     /// What is not done, with the stage's name, unless the text begins with it.
     pub fn sentence(&self) -> Option<(Reason, String)> {
@@ -200,6 +223,6 @@ impl Plan {
     }
     /// The first stage that waits for what does not come by waiting.
     pub fn lasting(&self) -> Option<&Stage> {
-        self.stages.iter().find(|s| s.state.problem().is_some_and(|(reason, _)| LASTING.contains(&reason)))
+        self.stages.iter().find(|s| s.is_for(&LASTING))
     }
 }

@@ -7,10 +7,11 @@
 //!
 //! These are named.
 
-use super::diff::contains;
-use super::fields::{extra, merge, take_unset};
+use super::diff::{contains, has_pods_of};
+use super::fields::{extra, merge, steps, take_unset};
 use crate::model::{Action, Addition};
-use crate::observed::{annotation, uid};
+use crate::object_meta::{annotation, uid};
+use crate::settings::MayChange;
 use berth_api::labels;
 use berth_render::{Kind, Object, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
@@ -78,12 +79,18 @@ impl Entry {
 }
 
 /// Judges a workload; any other object is as it was. `live`: what is there, if anything is.
-pub(super) fn judge(live: Option<&Value>, object: Object) -> Judged {
+pub(super) fn judge(live: Option<&Value>, object: Object, may: &MayChange) -> Judged {
     let as_it_was = |object| Judged { object, removal: None, unowned: false, notes: vec![] };
     let Some(ours) = manager(&object) else { return as_it_was(object) };
     let Some(live) = live else { return as_it_was(recorded(object, &Record::default())) };
+    // What Berth itself set and no longer sets is no addition: an apply takes it away.
+    let changed = annotation(live, labels::APPLIED_DIGEST) != annotation(object.value(), labels::APPLIED_DIGEST);
     // It costs no restart of its own when the pods are replaced anyway.
-    let rolls = !contains(&live["spec"]["template"], &object.value()["spec"]["template"]);
+    let rolls = if changed {
+        !contains(&live["spec"]["template"], &object.value()["spec"]["template"])
+    } else {
+        !has_pods_of(live, &object, may)
+    };
     let before = record(live);
     let (strict, before) = (rolls || before.is_some(), before.filter(|_| !rolls).unwrap_or_default());
     let Some(managed) = live["metadata"]["managedFields"].as_array() else {
@@ -96,8 +103,6 @@ pub(super) fn judge(live: Option<&Value>, object: Object) -> Judged {
         let object = if strict { recorded(object, &before) } else { object };
         return Judged { object, removal: None, unowned: strict, notes };
     };
-    // What Berth itself set and no longer sets is no addition: an apply takes it away.
-    let changed = annotation(live, labels::APPLIED_DIGEST) != annotation(object.value(), labels::APPLIED_DIGEST);
     let (former, others): (Vec<_>, Vec<_>) =
         entries(managed, Some(own), &object).into_iter().partition(|entry| changed && entry.index == own);
     let (again, new): (Vec<_>, Vec<_>) = others.into_iter().partition(|entry| is_back(&before, entry));
@@ -110,7 +115,7 @@ pub(super) fn judge(live: Option<&Value>, object: Object) -> Judged {
     forget(&mut after);
     let mut notes = left(live, &object, &again, Why::Again);
     let all: BTreeSet<&String> = again.iter().chain(&new).chain(&former).flat_map(|e| &e.fields).collect();
-    notes.extend(by_admission(live, &object, &all));
+    notes.extend(by_admission(live, &object, &all, may));
     let object = recorded(object, &after);
     let additions: Vec<_> = new.iter().flat_map(Entry::additions).collect();
     let removal = (!additions.is_empty()).then(|| Action::RemoveAdditions {
@@ -226,11 +231,11 @@ fn left(live: &Value, object: &Object, entries: &[Entry], why: Why) -> Vec<Strin
     }]
 }
 
-/// What nobody wrote, and no API server adds by itself.
-fn by_admission(live: &Value, object: &Object, known: &BTreeSet<&String>) -> Option<String> {
+/// What nobody wrote, no API server adds by itself, and the platform has not declared as its own.
+fn by_admission(live: &Value, object: &Object, known: &BTreeSet<&String>, may: &MayChange) -> Option<String> {
     let mut found = vec![];
     extra(&live["spec"]["template"], &object.value()["spec"]["template"], "spec.template", &mut found);
-    found.retain(|field| !known.contains(field));
+    found.retain(|field| !known.contains(field) && !may.has(object.key().kind, &steps(field)));
     let fields = listed(found)?;
     Some(format!(
         "{} has {fields}, which Berth does not set. {}, and remove the field",

@@ -1,33 +1,95 @@
 //! Does what is there already say everything that we would apply?
 
-use berth_api::quantity;
+use super::changed::Difference;
+use super::fields::writers;
+use super::meaning::{At, differences, is_only_pinned};
+use crate::settings::MayChange;
+use crate::settings::may_change::joined;
+use berth_api::labels;
 use berth_render::{Kind, Object};
 use serde_json::Value;
+use std::ops::ControlFlow;
 
-/// Where what is there differs from `object`, so that it has to be applied; none if it need not be. What somebody adds to a
-/// policy allows more: it is drift even where it touches nothing that we set.
-pub fn drift(live: &Value, object: &Object) -> Option<String> {
-    let want = object.value();
-    if !contains(live, want) {
-        return first_difference(live, want, "");
-    }
-    let widened = object.key().kind == Kind::NetworkPolicy && !same(&live["spec"], &want["spec"]);
-    widened.then(|| ".spec differs".to_owned())
+/// What is there, beside what is asked for.
+#[derive(Debug, Default)]
+pub struct Compared {
+    /// What is otherwise, so that it has to be applied.
+    pub drift: Vec<Difference>,
+    /// What admission made otherwise, and may.
+    pub declared: Vec<Difference>,
 }
 
-/// True if every field of `want` has the same value in `live`. Fields that only `live` has are the API server's
-/// defaults or other writers' business. Lists of named items (containers, volumes, ports) match by name, so that an
-/// injected sidecar is no drift; all other lists must be equal item by item.
-pub fn contains(live: &Value, want: &Value) -> bool {
-    match (live, want) {
-        (Value::Object(live), Value::Object(want)) => want.iter().all(|(k, w)| match live.get(k) {
-            Some(l) if quantity::are_below(k) => same_quantities(l, w),
-            Some(l) => contains(l, w),
-            None => is_empty(w),
-        }),
-        (Value::Array(live), Value::Array(want)) => lists(live, want),
-        (l, w) => l == w,
+/// Compares what is there with `object`. What somebody adds to a policy allows more: it is drift even where it touches nothing that
+/// we set. What a platform's admission may change is no drift, and neither is a digest beside an image's tag, unless another writer than
+/// Berth is noted for it.
+pub fn compare(live: &Value, object: &Object, may: &MayChange) -> Compared {
+    let (mut all, kind) = (Compared::default(), object.key().kind);
+    let told = differences(&At::ROOT, Some(live), object.value(), &mut |at, live_value, want| {
+        let steps = at.steps();
+        let is_nobodys = || !is_of_another(live, &steps);
+        if is_only_pinned(at, live_value, want) && is_nobodys() {
+            return ControlFlow::Continue(());
+        }
+        let is_declared = may.has(kind, &steps) && is_nobodys();
+        let of = if is_declared { &mut all.declared } else { &mut all.drift };
+        of.push(Difference::new(kind, &steps, live_value, want));
+        ControlFlow::Continue(())
+    });
+    let widened = kind == Kind::NetworkPolicy && !same(&live["spec"], &object.value()["spec"]);
+    if told.is_continue() && all.drift.is_empty() && widened {
+        all.drift.push(Difference::new(kind, &["spec"], Some(&live["spec"]), &object.value()["spec"]));
     }
+    all
+}
+
+/// Whether what is there has to be applied.
+pub fn differs(live: &Value, object: &Object, may: &MayChange) -> bool {
+    !compare(live, object, may).drift.is_empty()
+}
+
+/// Whether what is there has the pod template of `object`, as far as a platform's admission lets it. The digest tells whether `object` was
+/// applied.
+pub fn has_pods_of(live: &Value, object: &Object, may: &MayChange) -> bool {
+    let at = [At::ROOT.below("spec")];
+    let told = differences(
+        &at[0].below("template"),
+        Some(&live["spec"]["template"]),
+        &object.value()["spec"]["template"],
+        &mut |at, live_value, want| {
+            let steps = at.steps();
+            let may = is_only_pinned(at, live_value, want) || may.has(object.key().kind, &steps);
+            if may && !is_of_another(live, &steps) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        },
+    );
+    told.is_continue()
+}
+
+/// Whether another writer than Berth is noted for a field. What admission changes counts to whoever applies.
+fn is_of_another(live: &Value, steps: &[&str]) -> bool {
+    let own = [labels::MANAGER_CLUSTER, labels::MANAGER_ETCD];
+    writers(live, steps).any(|writer| !own.contains(&writer))
+}
+
+/// True if every field of `want` means the same in `live`. Fields that only `live` has are the API server's defaults or other
+/// writers' business. Lists of named items (containers, volumes, ports) match by name, so that an injected sidecar is no drift. An image may have a
+/// digest beside its tag, whoever wrote that.
+pub fn contains(live: &Value, want: &Value) -> bool {
+    let tell = &mut |at: &At<'_>, live: Option<&Value>, want: &Value| {
+        if is_only_pinned(at, live, want) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    };
+    differences(&At::ROOT, Some(live), want, tell).is_continue()
+}
+
+/// The fields of `want` that are otherwise in `live`, by their paths.
+pub fn paths(live: &Value, want: &Value) -> Vec<String> {
+    let mut all = vec![];
+    let told = differences(&At::ROOT, Some(live), want, &mut |at, live, want| {
+        if !is_only_pinned(at, live, want) {
+            all.push(joined(&at.steps()));
+        }
+        ControlFlow::Continue(())
+    });
+    if told.is_break() { vec![] } else { all }
 }
 
 /// True if both say the same, but for lists that are empty in one and left out in the other. An empty object is not nothing: as
@@ -47,58 +109,6 @@ fn nothing(v: &Value) -> bool {
     v.is_null() || v.as_array().is_some_and(Vec::is_empty)
 }
 
-/// The API server writes quantities its own way: `1Gi` for `1024Mi`.
-fn same_quantities(live: &Value, want: &Value) -> bool {
-    match (live, want) {
-        (Value::Object(live), Value::Object(want)) => {
-            want.iter().all(|(k, w)| live.get(k).is_some_and(|l| l == w || quantity::same(l, w)))
-        }
-        (l, w) => contains(l, w),
-    }
-}
-
-/// What the API server drops on the way in.
-fn is_empty(v: &Value) -> bool {
-    match v {
-        Value::Null => true,
-        Value::Array(a) => a.is_empty(),
-        Value::Object(o) => o.values().all(is_empty),
-        _ => false,
-    }
-}
-
-fn lists(live: &[Value], want: &[Value]) -> bool {
-    if live.len() == want.len() && live.iter().zip(want).all(|(l, w)| contains(l, w)) {
-        return true;
-    }
-    let named = |v: &Value| v.get("name").and_then(Value::as_str).map(str::to_owned);
-    live.len() > want.len()
-        && want.iter().all(|w| match named(w) {
-            Some(name) => live.iter().any(|l| named(l).as_deref() == Some(&name) && contains(l, w)),
-            None => false,
-        })
-}
-
-/// Where `live` first differs from `want`, for plans and logs.
-fn first_difference(live: &Value, want: &Value, path: &str) -> Option<String> {
-    match (live, want) {
-        (Value::Object(l), Value::Object(w)) => w.iter().find_map(|(k, w)| {
-            let path = format!("{path}.{k}");
-            match l.get(k) {
-                Some(l) if quantity::are_below(k) => (!same_quantities(l, w)).then(|| format!("{path} differs")),
-                Some(l) => first_difference(l, w, &path),
-                None if is_empty(w) => None,
-                None => Some(format!("{path} is missing")),
-            }
-        }),
-        (Value::Array(l), Value::Array(w)) if l.len() == w.len() => {
-            l.iter().zip(w).enumerate().find_map(|(i, (l, w))| first_difference(l, w, &format!("{path}[{i}]")))
-        }
-        (l, w) if contains(l, w) => None,
-        _ => Some(format!("{path} differs")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,10 +118,38 @@ mod tests {
     fn quantities_are_numbers() {
         let want = json!({"resources": {"requests": {"memory": "1024Mi", "cpu": "1000m"}}});
         let live = |memory: &str| json!({"resources": {"requests": {"memory": memory, "cpu": "1", "x": "2"}}});
-        assert!(contains(&live("1Gi"), &want) && first_difference(&live("1Gi"), &want, "").is_none());
+        assert!(contains(&live("1Gi"), &want));
         assert!(!contains(&live("1G"), &want));
-        assert_eq!(first_difference(&live("1G"), &want, "").as_deref(), Some(".resources.requests differs"));
         assert!(!contains(&json!({"resources": {"requests": {"cpu": "1"}}}), &want));
+    }
+
+    #[test]
+    fn a_digest_that_admission_adds_stays_and_one_that_somebody_writes_goes_back() {
+        let deployment = |images: [&str; 2]| {
+            let pods = json!({
+                "containers": [{"name": "a", "image": images[0]}], "volumes": [{"name": "agent", "image": {"reference": images[1]}}],
+            });
+            json!({
+                "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "n"},
+                "spec": {"template": {"spec": pods}},
+            })
+        };
+        let want = Object::new(deployment(["a:1", "b:1"])).unwrap();
+        let of_container = json!({"f:containers": {"k:{\"name\":\"a\"}": {"f:image": {}}}});
+        let of_volume = json!({"f:volumes": {"k:{\"name\":\"agent\"}": {"f:image": {"f:reference": {}}}}});
+        for (images, fields) in [(["a:1@sha256:ab", "b:1"], of_container), (["a:1", "b:1@sha256:ab"], of_volume)] {
+            for (manager, is_drift) in [("", false), (labels::MANAGER_CLUSTER, false), ("kubectl-set", true)] {
+                let mut live = deployment(images);
+                if !manager.is_empty() {
+                    let set = json!({"f:spec": {"f:template": {"f:spec": fields}}});
+                    live["metadata"]["managedFields"] = json!([{"manager": manager, "fieldsV1": set}]);
+                }
+                let may = MayChange::default();
+                let found = (differs(&live, &want, &may), !has_pods_of(&live, &want, &may));
+                assert_eq!(found, (is_drift, is_drift), "{images:?} by {manager}");
+                assert!(compare(&live, &want, &may).declared.is_empty() && contains(&live, want.value()));
+            }
+        }
     }
 
     #[test]
@@ -128,7 +166,6 @@ mod tests {
         let want = json!({"spec": {"replicas": 1, "containers": [{"name": "a", "args": ["x"]}], "empty": []}});
         let check = |live: Value, expect: bool| {
             assert_eq!(contains(&live, &want), expect, "{live}");
-            assert_eq!(first_difference(&live, &want, "").is_none(), expect, "{live}");
         };
         check(
             json!({"spec": {"replicas": 1, "more": 2, "containers": [{"name": "a", "args": ["x"], "tty": false}]}}),

@@ -52,6 +52,32 @@ pub(super) fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
     }
 }
 
+/// Writers that are noted for a field, or for all that it is in. `steps`: names of fields, and of items by one of their keys.
+pub(super) fn writers<'a>(live: &'a Value, steps: &'a [&str]) -> impl Iterator<Item = &'a str> {
+    let has = move |entry: &&Value| {
+        let mut set = &entry["fieldsV1"];
+        for step in steps {
+            let of_item = |key: &str| {
+                let keys =
+                    key.strip_prefix("k:").and_then(|text| serde_json::from_str::<Map<String, Value>>(text).ok());
+                keys.is_some_and(|keys| keys.values().any(|value| value == step))
+            };
+            let Some(fields) = set.as_object() else { return false };
+            let below =
+                fields.get(&format!("f:{step}")).or_else(|| Some(fields.iter().find(|(key, _)| of_item(key))?.1));
+            match below {
+                Some(below) => set = below,
+                // Of a list that is set as a whole, and of a map, no more is noted.
+                None => return fields.is_empty(),
+            }
+        }
+        true
+    };
+    let all = live["metadata"]["managedFields"].as_array().into_iter().flatten();
+    let all = all.filter(|entry| entry["subresource"].is_null()).filter(has);
+    all.filter_map(|entry| entry["manager"].as_str())
+}
+
 /// Paths of what `live` has and `want` has not, as far as no API server adds such by itself: items with names, free keys, and the
 /// node's namespaces.
 pub(super) fn extra(live: &Value, want: &Value, at: &str, found: &mut Vec<String>) {
@@ -71,7 +97,11 @@ pub(super) fn extra(live: &Value, want: &Value, at: &str, found: &mut Vec<String
         }
         // Of ports the names are no keys.
         (Value::Array(live), _) if last(at) != Some("ports") => {
-            let key = if last(at) == Some("volumeMounts") { "mountPath" } else { "name" };
+            let key = match last(at) {
+                Some("volumeMounts") => "mountPath",
+                Some("hostAliases") => "ip",
+                _ => "name",
+            };
             for live in live {
                 let Some(name) = live[key].as_str() else { continue };
                 let path = format!("{at}[{name}]");
@@ -130,6 +160,20 @@ fn step(at: &str, key: &str) -> String {
     format!("{at}[{item}]")
 }
 
+/// The names on the way of a path as people write it.
+pub(super) fn steps(path: &str) -> Vec<&str> {
+    let (mut all, mut rest) = (vec![], path);
+    while !rest.is_empty() {
+        let (one, after) = match rest.strip_prefix('[') {
+            Some(item) => item.split_once(']').unwrap_or((item, "")),
+            None => rest.split_at(rest.find(['.', '[']).unwrap_or(rest.len())),
+        };
+        all.push(one);
+        rest = after.strip_prefix('.').unwrap_or(after);
+    }
+    all
+}
+
 fn last(path: &str) -> Option<&str> {
     path.rsplit('.').next().filter(|name| !name.ends_with(']'))
 }
@@ -180,6 +224,29 @@ mod tests {
     }
 
     #[test]
+    fn writers_of_a_field_are_found() {
+        let entry =
+            |manager: &str, set: Value| json!({"manager": manager, "fieldsV1": {"f:spec": {"f:containers": set}}});
+        let of = |name: &str, set: Value| json!({(format!("k:{{\"name\":\"{name}\"}}")): set});
+        let live = json!({"metadata": {"managedFields": [
+            entry("berth", of("a", json!({".": {}, "f:image": {}, "f:resources": {"f:requests": {"f:cpu": {}}}}))),
+            entry("whole", of("a", json!({".": {}, "f:resources": {}}))),
+            entry("other", of("b", json!({".": {}, "f:image": {}}))),
+            {"manager": "status", "subresource": "status", "fieldsV1": {"f:spec": {}}},
+        ]}});
+        let of = |steps: &[&str]| {
+            let steps = [&["spec", "containers"], steps].concat();
+            writers(&live, &steps).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&["a", "image"]), ["berth"]);
+        assert_eq!(of(&["b", "image"]), ["other"]);
+        assert_eq!(of(&["a", "resources", "requests", "cpu"]), ["berth", "whole"]);
+        assert_eq!(of(&["a", "resources", "limits"]), ["whole"]);
+        assert_eq!(of(&["c", "image"]), [""; 0]);
+        assert_eq!(writers(&json!({}), &["spec"]).count(), 0);
+    }
+
+    #[test]
     fn a_restart_is_no_addition_whatever_else_is_beside_it() {
         let annotations = |more: Value| {
             let mut all = json!({".": {}, "f:kubectl.kubernetes.io/restartedAt": {}});
@@ -197,9 +264,12 @@ mod tests {
 
     #[test]
     fn of_what_nobody_wrote_only_what_no_api_server_defaults_is_extra() {
-        let want = json!({"containers": [{"name": "etcd", "image": "i"}]});
+        let want = json!({
+            "containers": [{"name": "etcd", "image": "i"}], "hostAliases": [{"ip": "10.0.0.1", "hostnames": ["a"]}],
+        });
         let live = json!({
             "dnsPolicy": "ClusterFirst", "securityContext": {}, "hostPID": true, "hostNetwork": false,
+            "hostAliases": [{"ip": "10.0.0.1", "hostnames": ["a"]}, {"ip": "fd00::1", "hostnames": ["b"]}],
             "volumes": [{"name": "v"}], "nodeSelector": {"disk": "ssd"}, "tolerations": [{"key": "t"}],
             "containers": [
                 {"name": "etcd", "image": "i", "terminationMessagePath": "/dev/termination-log", "env": [{"name": "A"}],
@@ -214,10 +284,14 @@ mod tests {
             "spec.containers[etcd].env[A]",
             "spec.containers[etcd].volumeMounts[/v]",
             "spec.containers[proxy]",
+            "spec.hostAliases[fd00::1]",
             "spec.hostPID",
             "spec.nodeSelector[disk]",
             "spec.volumes[v]",
         ];
         assert_eq!(found, expected);
+        assert_eq!(steps(&found[1]), ["spec", "containers", "etcd", "volumeMounts", "/v"]);
+        assert_eq!(steps("spec.nodeSelector[a.b/c]"), ["spec", "nodeSelector", "a.b/c"]);
+        assert_eq!(steps("spec.containers[x].resources.limits[cpu]").len(), 6);
     }
 }

@@ -1,13 +1,18 @@
 //! One object: is it there, is it ours, does it say what it should?
 
 pub(crate) mod additions;
+pub mod changed;
 pub mod diff;
 mod fields;
+mod meaning;
 pub mod owner_references;
+pub mod ownership;
+pub(crate) mod same_image;
 pub mod service_address;
 
 use crate::model::{Action, Stage, State};
-use crate::observed::{self, Observed};
+use crate::object_meta;
+use crate::observed::Observed;
 use berth_api::conditions::Reason;
 use berth_api::labels;
 use berth_render::{Kind, Object, ObjectKey, TemplateSet};
@@ -25,7 +30,8 @@ fn action_for(
     let digest = object.digest();
     let object = object.with_annotation(labels::APPLIED_DIGEST, &digest);
     let live = usable(observed, object.key(), ours)?;
-    let judged = additions::judge(live, object);
+    let may = &observed.meta.may_change;
+    let judged = additions::judge(live, object, may);
     notes.extend(judged.notes);
     let object = judged.object;
     let Some(live) = live else { return Ok(Some(Action::Apply(object))) };
@@ -37,27 +43,43 @@ fn action_for(
         // One that is paused takes nothing up, and what waits for its pods would wait for ever.
         Kind::Deployment => unpaused(object, live),
         // Made anew by this write, one that was deleted meanwhile would have another address.
-        Kind::Service => object.with_uid(observed::uid(live)),
+        Kind::Service => object.with_uid(object_meta::uid(live)),
         _ => object,
     };
-    let differs = judged.unowned || diff::drift(live, &object).is_some();
-    Ok(differs.then_some(Action::Apply(object)))
+    let compared = diff::compare(live, &object, may);
+    if judged.unowned || !compared.drift.is_empty() {
+        return Ok(Some(Action::Apply(object)));
+    }
+    notes.extend(changed::note(object.key(), &compared.declared));
+    Ok(None)
 }
 
 /// What is there under that key, if anything is and it may be written.
-fn usable<'a>(
+pub(crate) fn usable<'a>(
     observed: &'a Observed,
     key: &ObjectKey,
     ours: impl Fn(&Value) -> bool,
 ) -> Result<Option<&'a Value>, State> {
     let live = observed.get(key);
     match live {
-        Some(live) if !ours(live) => Err(crate::secrets::foreign(key)),
-        Some(live) if observed::deleting(live) => Err(State::waiting(format!(
-            "{key}, which is being deleted, to be gone; if that lasts, see its metadata.finalizers"
-        ))),
+        Some(live) if !ours(live) => Err(foreign(key)),
+        Some(live) if object_meta::deleting(live) => {
+            Err(State::waiting(format!("the deletion of {key}; if that lasts, see its metadata.finalizers")))
+        }
         _ => Ok(live),
     }
+}
+
+/// Somebody else's object under our name.
+pub fn foreign(key: &ObjectKey) -> State {
+    State::blocked(
+        Reason::ForeignObject,
+        format!(
+            "{key} exists and does not belong to this cluster, so Berth leaves it alone. If nobody needs it, delete it; otherwise create this cluster under another name; if Berth created it, set its label {}={} again",
+            labels::MANAGED_BY,
+            labels::MANAGED_BY_VALUE
+        ),
+    )
 }
 
 /// The policy with an empty list for each that only somebody else has filled. Empty lists are not sent otherwise: to the API server

@@ -2,7 +2,8 @@
 //! taken away again.
 
 use crate::model::{Action, Plan, State};
-use crate::observed::{Observed, deleting};
+use crate::object_meta::deleting;
+use crate::observed::Observed;
 use serde_json::Value;
 
 /// Removes the owner references of what the stages own.

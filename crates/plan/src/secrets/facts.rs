@@ -2,7 +2,8 @@
 
 use crate::digest::sha256;
 use berth_api::backup::{STORE_SECRET, keys};
-use berth_pki::{CertInfo, KubeconfigInfo, PkiError};
+use berth_api::cluster::{AUDIT_KUBECONFIG, AUDIT_SECRET};
+use berth_pki::{CertInfo, KubeconfigInfo, PkiError, Root};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -15,10 +16,10 @@ pub type Read<T> = Box<Result<T, PkiError>>;
 pub struct SecretFacts {
     /// Type.
     pub type_: String,
-    /// Key pairs by name: `tls` for `tls.crt` and `tls.key`.
+    /// Key pairs by name: `tls` for `tls.crt` and `tls.key`, unless these are a CA's.
     pub pairs: BTreeMap<String, Read<CertInfo>>,
-    /// The certificate in `tls.crt`, as PEM, where it is a CA's.
-    pub ca: Option<String>,
+    /// The CA in `tls.crt` and `tls.key`, with the one beside it. Boxed for itself, since most Secrets hold none.
+    pub root: Option<Result<Box<Root>, PkiError>>,
     /// The service-account key pair in `tls.crt` and `tls.key`, if that is what it holds.
     pub service_account: Option<Result<String, PkiError>>,
     /// The kubeconfig in `value`.
@@ -29,26 +30,26 @@ pub struct SecretFacts {
     pub encryption_ok: bool,
     /// What a store's Secret says that is no secret: where it is.
     pub store: BTreeMap<String, String>,
+    /// What an audit webhook's Secret holds: SHA-256 of the kubeconfig as API servers get it, in hexadecimal, or what is wrong with it.
+    pub audit_webhook: Option<Result<String, String>>,
 }
 
 impl SecretFacts {
     /// Reads a Secret's data.
     pub fn read(type_: &str, data: &BTreeMap<String, Vec<u8>>) -> Self {
+        let tls = data.get("tls.crt").zip(data.get("tls.key"));
+        let next_key = data.get("next.key").map(Vec::as_slice);
+        let root = tls.map(|(trust, key)| Root::read(trust, key, next_key).map(Box::new));
         let mut pairs = BTreeMap::new();
         for (name, cert) in data.iter().filter_map(|(k, v)| k.strip_suffix(".crt").map(|n| (n, v))) {
-            if let Some(key) = data.get(&format!("{name}.key")) {
+            let is_root = name == "tls" && matches!(root, Some(Ok(_)));
+            if let (false, Some(key)) = (is_root, data.get(&format!("{name}.key"))) {
                 pairs.insert(name.to_owned(), Box::new(berth_pki::inspect_pair(cert, key)));
             }
         }
-        let is_ca = |read: &Read<CertInfo>| read.as_ref().as_ref().is_ok_and(|info| info.is_ca);
-        let ca =
-            pairs.get("tls").filter(|read| is_ca(read)).and_then(|_| String::from_utf8(data["tls.crt"].clone()).ok());
-        let service_account = match (data.get("tls.crt"), data.get("tls.key")) {
-            (Some(public), Some(private)) if !is_certificate(public) => {
-                Some(berth_pki::inspect_service_account(public, private))
-            }
-            _ => None,
-        };
+        let service_account = tls
+            .filter(|(public, _)| !is_certificate(public))
+            .map(|(public, private)| berth_pki::inspect_service_account(public, private));
         let kubeconfig = data.get("value").map(|v| Box::new(berth_pki::parse_kubeconfig_certificate(v)));
         let encryption_ok = data.get("encryption.yaml").is_some_and(|v| encryption_ok(v));
         let digests = data.iter().map(|(k, v)| (k.clone(), sha256(v))).collect();
@@ -56,7 +57,9 @@ impl SecretFacts {
             |key: &&str| Some(((*key).to_owned(), std::str::from_utf8(data.get(*key)?).ok()?.trim().to_owned()));
         let store =
             if type_ == STORE_SECRET { keys::PLAIN.iter().filter_map(plain).collect() } else { BTreeMap::new() };
-        Self { type_: type_.into(), pairs, ca, service_account, kubeconfig, digests, encryption_ok, store }
+        let audit_webhook = (type_ == AUDIT_SECRET).then(|| audit_webhook(data));
+        let type_ = type_.into();
+        Self { type_, pairs, root, service_account, kubeconfig, digests, encryption_ok, store, audit_webhook }
     }
 
     /// The key pair of that name.
@@ -64,10 +67,20 @@ impl SecretFacts {
         self.pairs.get(name).map(|read| (**read).as_ref())
     }
 
+    /// The CA that it holds.
+    pub fn root(&self) -> Option<Result<&Root, &PkiError>> {
+        self.root.as_ref().map(|read| read.as_ref().map(AsRef::as_ref))
+    }
+
     /// The kubeconfig in `value`.
     pub fn kubeconfig(&self) -> Option<Result<&KubeconfigInfo, &PkiError>> {
         self.kubeconfig.as_ref().map(|read| (**read).as_ref())
     }
+}
+
+fn audit_webhook(data: &BTreeMap<String, Vec<u8>>) -> Result<String, String> {
+    let text = data.get(AUDIT_KUBECONFIG).ok_or_else(|| "is not there".to_owned())?;
+    berth_pki::webhook_kubeconfig(text).map(|kubeconfig| sha256(kubeconfig.expose_bytes()))
 }
 
 fn is_certificate(pem: &[u8]) -> bool {

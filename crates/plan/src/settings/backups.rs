@@ -28,15 +28,18 @@ pub struct Backups {
 }
 
 /// A schedule for tenants that have none of their own.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct DefaultBackups {
     /// Name of a store.
     pub store: String,
     /// When, as in an `EtcdBackupSchedule`.
     pub schedule: String,
     /// Time zone of that.
+    #[serde(default = "utc")]
     pub time_zone: String,
     /// Which are kept.
+    #[serde(default)]
     pub keep: Keep,
 }
 
@@ -160,18 +163,7 @@ pub(super) struct AllowedBackups {
     stores: Vec<AllowedStore>,
     peers: Vec<Value>,
     concurrent: Option<usize>,
-    default: Option<AllowedDefault>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct AllowedDefault {
-    store: String,
-    schedule: String,
-    #[serde(default = "utc")]
-    time_zone: String,
-    #[serde(default)]
-    keep: Keep,
+    default: Option<DefaultBackups>,
 }
 
 fn utc() -> String {
@@ -193,6 +185,24 @@ struct AllowedStore {
     path_style: bool,
     #[serde(default)]
     namespaces: Vec<String>,
+    #[serde(default)]
+    server_side_encryption: String,
+    #[serde(default, rename = "kmsKeyID")]
+    kms_key_id: String,
+}
+
+impl AllowedStore {
+    fn store(&self) -> Store {
+        Store {
+            directory: String::new(),
+            endpoint: self.endpoint.trim_end_matches('/').to_owned(),
+            bucket: self.bucket.clone(),
+            region: self.region.clone(),
+            path_style: self.path_style,
+            server_side_encryption: self.server_side_encryption.clone(),
+            kms_key_id: self.kms_key_id.clone(),
+        }
+    }
 }
 
 fn region() -> String {
@@ -216,8 +226,9 @@ impl AllowedBackups {
             }
             backups.endpoints.push(endpoint.trim_end_matches('/').to_owned());
         }
-        for AllowedStore { name, endpoint, bucket, region, prefix, secret_name, path_style, namespaces } in self.stores
-        {
+        for allowed in self.stores {
+            let store = allowed.store();
+            let AllowedStore { name, endpoint, bucket, prefix, secret_name, namespaces, .. } = allowed;
             let of = |field: &str| format!("backups.stores: {name}: {field}");
             if backups.store(&name).is_some() {
                 return Err(of("two stores have this name"));
@@ -228,26 +239,25 @@ impl AllowedBackups {
             if name.is_empty() || bucket.is_empty() || secret_name.is_empty() {
                 return Err(of("name, bucket and secretName must not be empty"));
             }
-            let directory = String::new();
-            let store =
-                Store { directory, endpoint: endpoint.trim_end_matches('/').to_owned(), bucket, region, path_style };
+            if let Some((key, what)) = store.encryption_problem() {
+                return Err(of(&format!("{key} is {what}")));
+            }
             let prefix = prefix.trim_matches('/').to_owned();
             backups.stores.push(BackupStore { name, store, prefix, secret: secret_name, namespaces });
         }
-        if let Some(AllowedDefault { store, schedule, time_zone, keep }) = self.default {
+        if let Some(DefaultBackups { store, schedule, time_zone, keep }) = &self.default {
             let wrong = |field: &str, why: &str| Err(format!("backups.default.{field}: {why}"));
-            if backups.store(&store).is_none() {
+            if backups.store(store).is_none() {
                 return wrong("store", &format!("no store {store} is in backups.stores"));
             }
-            if let Err(why) = times::check(&schedule, &time_zone) {
+            if let Err(why) = times::check(schedule, time_zone) {
                 return Err(format!("backups.default: {}", why.trim_start_matches("spec.")));
             }
             if [keep.last, keep.hourly, keep.daily, keep.weekly] == [0; 4] {
                 return wrong("keep", "with nothing to keep no backup is of use");
             }
-            backups.default = Some(DefaultBackups { store, schedule, time_zone, keep });
         }
-        Ok(backups)
+        Ok(Backups { default: self.default, ..backups })
     }
 }
 
@@ -319,6 +329,12 @@ mod tests {
         let wrong = "{name: x, endpoint: s3, bucket: b, secretName: s}";
         assert!(read(wrong).unwrap_err().contains("backups.stores: x: endpoint: s3 is no URL"));
         assert!(!read("").unwrap().are_enabled());
+        let encrypts =
+            |how: &str| read(&format!("{{name: x, endpoint: 'https://s3', bucket: b, secretName: s, {how}}}"));
+        let kms = encrypts("serverSideEncryption: 'aws:kms', kmsKeyID: k").unwrap().stores.remove(0).store;
+        assert_eq!((&*kms.server_side_encryption, &*kms.kms_key_id), ("aws:kms", "k"));
+        let why = encrypts("serverSideEncryption: AES256, kmsKeyID: k").unwrap_err();
+        assert!(why.starts_with("backups.stores: x: kmsKeyID is a key that goes with"), "{why}");
         let default = |text: &str| {
             let text = format!("backups: {{stores: [{store}], default: {text}}}");
             Config::parse(&text).map(|c| (c.backups.default, c.unknown))

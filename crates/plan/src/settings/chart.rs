@@ -3,7 +3,6 @@
 
 use super::{Backups, Config, Flags, Settings};
 use berth_api::common::AgentDelivery;
-use berth_pki::Lifetime;
 use jiff::SignedDuration;
 
 impl Settings {
@@ -26,9 +25,15 @@ impl Settings {
             vpc,
             backups,
             rollouts,
+            may_change,
+            nodes_are_added,
+            helpers,
             // For who reads the file.
             unknown: _,
             recoveries_per_hour,
+            image_layout,
+            pull_secrets,
+            proxy,
             // In `isolation`.
             private_networks: _,
             policies: _,
@@ -37,6 +42,9 @@ impl Settings {
         let Backups { image: _, namespace: _, stores, peers, concurrent, endpoints, default } = backups;
         Self {
             registry: image_registry,
+            image_layout,
+            pull_secrets,
+            proxy,
             agent_image,
             agent_delivery,
             service_account: (!service_account.is_empty()).then(|| (namespace.clone(), service_account)),
@@ -46,8 +54,10 @@ impl Settings {
             isolation,
             writers,
             vpc,
-            leaf_lifetime: Lifetime::leaf(SignedDuration::from_mins(leaf_lifetime_minutes)),
-            ca_lifetime: Lifetime::CA_10Y,
+            may_change,
+            nodes_are_added,
+            helpers,
+            leaf_lifetime: SignedDuration::from_mins(leaf_lifetime_minutes),
         }
     }
 }
@@ -56,6 +66,7 @@ impl Settings {
 mod tests {
     use super::*;
     use crate::settings::OlderTenants;
+    use berth_render::images::Layout;
     use serde_json::json;
 
     fn said() -> Flags {
@@ -65,7 +76,7 @@ mod tests {
     #[test]
     fn each_flag_and_each_part_of_the_file_arrives() {
         let file = json!({
-            "meta": {"podCIDRs": ["10.1.0.0/16"]},
+            "meta": {"podCIDRs": ["10.1.0.0/16"], "autoscaling": true},
             "isolation": {"monitoring": [{}], "privateNetworks": {"allowed": ["10.20.0.0/16"], "olderTenants": "Closed"}},
             "writers": {"vpc": ["a=b"], "backups": {"endpoints": ["https://s3.team"]}},
             "vpc": {"rules": "Interface"},
@@ -76,11 +87,18 @@ mod tests {
             },
             "recovery": {"maxPerHour": 8},
             "rollouts": {"maxConcurrent": 9},
+            "admission": {"mayChange": [{"kinds": ["Job"], "paths": ["/spec/template/spec/tolerations"]}]},
+            "tenants": {"pullSecrets": ["reg"], "proxy": {"https": "http://proxy:3128", "noProxy": [".example.com"]}},
+            "imageLayout": "Upstream",
+            "helpers": {"resources": {"limits": {"cpu": "1"}}},
         });
         let config = Config::parse(&file.to_string()).unwrap();
         let flags = Flags { leaf_lifetime_minutes: 60, ..said() };
         let Settings {
             registry,
+            image_layout,
+            pull_secrets,
+            proxy,
             agent_image,
             agent_delivery,
             service_account,
@@ -90,10 +108,14 @@ mod tests {
             isolation,
             writers,
             vpc,
+            may_change,
+            nodes_are_added,
+            helpers,
             leaf_lifetime,
-            ca_lifetime,
         } = Settings::from_chart(flags, AgentDelivery::ImageVolume, config.clone());
         assert_eq!((&*registry, &*agent_image), ("image-registry", "agent-image"));
+        assert_eq!((image_layout, &*pull_secrets), (Layout::Upstream, &["reg".to_owned()][..]));
+        assert_eq!(proxy.and_then(|proxy| proxy.https).as_deref(), Some("http://proxy:3128"));
         assert_eq!(agent_delivery, AgentDelivery::ImageVolume);
         assert_eq!(service_account, Some(("namespace".into(), "service-account".into())));
         assert_eq!((&*backups.image, &*backups.namespace), ("backup-image", "namespace"));
@@ -104,8 +126,11 @@ mod tests {
         assert_eq!((isolation.monitoring.len(), isolation.private_networks.len()), (1, 1));
         assert_eq!(isolation.older_tenants, OlderTenants::Closed);
         assert_eq!((writers, vpc), (config.writers, config.vpc));
-        assert_eq!(leaf_lifetime.total, SignedDuration::from_hours(1));
-        assert_eq!(ca_lifetime, Lifetime::CA_10Y);
+        assert_eq!(may_change, config.may_change);
+        assert_ne!(may_change, super::super::MayChange::default());
+        assert!(nodes_are_added && config.nodes_are_added);
+        assert!(helpers.resources.is_some() && helpers == config.helpers);
+        assert_eq!(leaf_lifetime, SignedDuration::from_hours(1));
     }
 
     #[test]

@@ -1,10 +1,15 @@
 //! The operator's configuration file: what is too much for flags. The chart makes it from its values.
 
 use super::backups::{AllowedBackups, Backups};
+use super::helpers::{self, HelperDefaults};
+use super::may_change::{Admission, MayChange};
 use super::rollouts::{AllowedRollouts, Rollouts};
 use super::{Isolation, Limits, OlderTenants, RECOVERIES, Retain, VpcSettings, Writers};
 use crate::meta_cluster::addresses::{MetaRanges, network};
+use crate::meta_cluster::pull_secrets;
+use berth_api::proxy::Proxy;
 use berth_api::quantity;
+use berth_render::images::Layout;
 use ipnet::IpNet;
 use serde::Deserialize;
 use serde_json::Value;
@@ -22,11 +27,23 @@ pub struct Config {
     pub backups: Backups,
     /// How the tenants of the fleet change their version.
     pub rollouts: Rollouts,
+    /// What admission of the meta cluster may change of what Berth applies.
+    pub may_change: MayChange,
+    /// The meta cluster makes nodes for pods that find none.
+    pub nodes_are_added: bool,
+    /// What containers beside the components get.
+    pub helpers: HelperDefaults,
     /// Fields of the file, as paths, that this version does not know. The operator refuses them; a tool of another version may pass
     /// over them.
     pub unknown: Vec<String>,
     /// Etcds that are restored by themselves within an hour.
     pub recoveries_per_hour: usize,
+    /// Where the registry, which is not in the file, has upstream's images.
+    pub image_layout: Layout,
+    /// Secrets of the operator's namespace with which tenants' pods pull images.
+    pub pull_secrets: Vec<String>,
+    /// By which API servers and Jobs reach the outside.
+    pub proxy: Option<Proxy>,
     pub(super) private_networks: Vec<IpNet>,
     pub(super) policies: Policies,
 }
@@ -39,8 +56,14 @@ impl Default for Config {
             vpc: VpcSettings::default(),
             backups: Backups::default(),
             rollouts: Rollouts::default(),
+            may_change: MayChange::default(),
+            nodes_are_added: false,
+            helpers: HelperDefaults::default(),
             unknown: vec![],
             recoveries_per_hour: RECOVERIES,
+            image_layout: Layout::default(),
+            pull_secrets: vec![],
+            proxy: None,
             private_networks: vec![],
             policies: Policies::default(),
         }
@@ -61,9 +84,23 @@ impl Config {
             let note = |path: serde_ignored::Path<'_>| unknown.push(path.to_string());
             serde_ignored::deserialize::<_, _, File>(&value, note).map_err(|e| e.to_string())?;
         }
-        let File { meta, isolation, writers, vpc, admission_policies, backups, recovery, rollouts } = file;
+        let File {
+            meta,
+            isolation,
+            writers,
+            vpc,
+            admission_policies,
+            admission,
+            backups,
+            recovery,
+            rollouts,
+            tenants,
+            image_layout,
+            helpers,
+        } = file;
         let Allowed { service, placement, storage, images, networks, vpc: vpc_pods, limits, retain, backups: own } =
             writers;
+        let (pull_secrets, proxy) = tenants.read()?;
         let nets = |field: &str, all: &[String]| {
             let one =
                 |text: &String| network(text).ok_or(format!("{field}: {text} is neither a CIDR nor an IP address"));
@@ -79,6 +116,7 @@ impl Config {
             writers: Writers {
                 service_annotations: service.annotations,
                 load_balancer_classes: service.load_balancer_classes,
+                node_ports: service.node_ports,
                 node_selectors: placement.node_selectors,
                 tolerations: placement.tolerations,
                 priority_classes: placement.priority_classes,
@@ -93,7 +131,13 @@ impl Config {
             vpc: VpcSettings { rules: vpc.rules.into(), pods_are_held: admission_policies.enabled },
             backups: backups.read(&own.endpoints)?,
             recoveries_per_hour: recovery.max_per_hour.unwrap_or(RECOVERIES),
+            image_layout,
+            pull_secrets,
+            proxy,
             rollouts: rollouts.read()?,
+            may_change: admission.read()?,
+            nodes_are_added: meta.autoscaling,
+            helpers: helpers.read()?,
             private_networks: nets("isolation.privateNetworks.allowed", &isolation.private_networks.allowed)?,
             unknown,
             policies: isolation,
@@ -132,9 +176,65 @@ struct File {
     vpc: OfVpc,
     #[serde(rename = "admissionPolicies")]
     admission_policies: AdmissionPolicies,
+    admission: Admission,
     backups: AllowedBackups,
     recovery: Recovery,
     rollouts: AllowedRollouts,
+    tenants: Tenants,
+    #[serde(rename = "imageLayout")]
+    image_layout: Layout,
+    helpers: helpers::OfFile,
+}
+
+/// What all tenants have.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Tenants {
+    pull_secrets: Vec<String>,
+    proxy: OfProxy,
+}
+
+/// As `spec.proxy`, but that a field which is not known is noted as such.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct OfProxy {
+    http: String,
+    https: String,
+    no_proxy: Vec<String>,
+}
+
+impl OfProxy {
+    fn read(self) -> Result<Option<Proxy>, String> {
+        let given = |url: String| (!url.is_empty()).then_some(url);
+        let proxy = Proxy { http: given(self.http), https: given(self.https), no_proxy: self.no_proxy };
+        match proxy.problem() {
+            Some((field, why)) => Err(format!("tenants.proxy.{field}: {why}")),
+            None => Ok(Some(proxy).filter(|proxy| !proxy.is_none())),
+        }
+    }
+}
+
+impl Tenants {
+    fn read(self) -> Result<(Vec<String>, Option<Proxy>), String> {
+        let field = "tenants.pullSecrets";
+        for (at, name) in self.pull_secrets.iter().enumerate() {
+            if !pull_secrets::may_be_named(name) {
+                return Err(format!(
+                    "{field}: {name} is no name of a Secret with at most {} characters",
+                    pull_secrets::LONGEST
+                ));
+            }
+            if pull_secrets::is_reserved(name) {
+                return Err(format!(
+                    "{field}: {name} is the name of a Secret that Berth makes for each tenant. Give yours another name"
+                ));
+            }
+            if self.pull_secrets[..at].contains(name) {
+                return Err(format!("{field}: {name} is named twice in this list"));
+            }
+        }
+        Ok((self.pull_secrets, self.proxy.read()?))
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -183,6 +283,7 @@ struct Meta {
     nodes: Vec<String>,
     #[serde(rename = "apiServerIPs")]
     api_servers: Vec<String>,
+    autoscaling: bool,
 }
 
 /// Peers and rules in the shape of `networking.k8s.io/v1`.
@@ -259,6 +360,7 @@ impl AllowedAmounts {
 struct AllowedService {
     annotations: Vec<String>,
     load_balancer_classes: Vec<String>,
+    node_ports: Vec<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -317,6 +419,32 @@ mod tests {
             wrong("isolation:\n  monitoring: all")
         );
         assert!(wrong("writers: {limits: {memory: 4GB}}").contains("writers.limits.memory: 4GB is not a quantity"));
+        assert!(wrong("imageLayout: Nested").contains("unknown variant"));
+        assert!(wrong("tenants: {pullSecrets: [Reg]}").contains("tenants.pullSecrets: Reg is no name"));
+        assert!(
+            wrong("tenants: {pullSecrets: [reg, reg]}")
+                .contains("tenants.pullSecrets: reg is named twice in this list")
+        );
+        for name in ["kube-apiserver-encryption", "etcd-peer-ca"] {
+            let said = wrong(&format!("tenants: {{pullSecrets: [reg, {name}]}}"));
+            assert!(
+                said.contains(&format!("tenants.pullSecrets: {name} is the name of a Secret that Berth makes")),
+                "{said}"
+            );
+        }
+        for (proxy, says) in [
+            ("{https: proxy}", "tenants.proxy.https: must be http:// or https://"),
+            ("{http: 'http://a:b@proxy'}", "tenants.proxy.http: a user or password in the URL"),
+            ("{noProxy: [a]}", "tenants.proxy.noProxy: it counts beside"),
+            ("{https: 'http://proxy', noProxy: ['*']}", r#"tenants.proxy.noProxy: "*": must be a host"#),
+        ] {
+            let said = wrong(&format!("tenants: {{proxy: {proxy}}}"));
+            assert!(said.starts_with(says), "{said}");
+        }
+        for none in ["{}", "{http: '', https: '', noProxy: []}"] {
+            assert_eq!(Config::parse(&format!("tenants: {{proxy: {none}}}")).unwrap().proxy, None);
+        }
+        assert_eq!(Config::parse("tenants: {proxy: {httpsProxy: a}}").unwrap().unknown, ["tenants.proxy.httpsProxy"]);
         assert!(wrong("vpc: {rules: Some}").contains("unknown variant"));
         assert!(Config::parse("").is_ok_and(|c| c.unknown.is_empty()));
     }

@@ -4,17 +4,23 @@ mod backups;
 mod chart;
 mod config;
 pub mod flags;
+mod helpers;
+pub(crate) mod may_change;
 mod rollouts;
 
 pub use backups::{BackupStore, Backups, DefaultBackups, port};
 pub use config::Config;
 pub use flags::Flags;
+pub use helpers::HelperDefaults;
+pub use may_change::MayChange;
 pub use rollouts::Rollouts;
 
 use berth_api::common::AgentDelivery;
 use berth_api::etcd_bootstrap::vpc::Rules;
-use berth_pki::Lifetime;
+use berth_api::proxy::Proxy;
+use berth_render::images::Layout;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use jiff::SignedDuration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -26,6 +32,12 @@ pub(crate) const RECOVERIES: usize = 3;
 pub struct Settings {
     /// Registry (and path) that holds upstream's images under upstream's names. Default: empty, upstream's own.
     pub registry: String,
+    /// Where it has those images.
+    pub image_layout: Layout,
+    /// Secrets of the operator's namespace, by name, with which pods of all tenants pull their images. Default: none.
+    pub pull_secrets: Vec<String>,
+    /// By which API servers and Jobs reach the outside, where the spec says nothing. Default: by none.
+    pub proxy: Option<Proxy>,
     /// Image of Berth's agent that new tenants are pinned to.
     pub agent_image: String,
     /// How the agent gets into the pods of new tenants. Default: by an init container.
@@ -45,10 +57,14 @@ pub struct Settings {
     pub writers: Writers,
     /// How tenants' VPCs are kept apart from the meta cluster.
     pub vpc: VpcSettings,
+    /// What admission of the meta cluster may change of what Berth applies. Default: nothing.
+    pub may_change: MayChange,
+    /// The meta cluster makes nodes for pods that find none. Default: it has those that are there.
+    pub nodes_are_added: bool,
+    /// What containers beside the components get where the spec says nothing. Default: nothing.
+    pub helpers: HelperDefaults,
     /// Life of leaf certificates. Default 90 days.
-    pub leaf_lifetime: Lifetime,
-    /// Life of CAs. Default 10 years.
-    pub ca_lifetime: Lifetime,
+    pub leaf_lifetime: SignedDuration,
 }
 
 /// What writers of a `Cluster`, who are not trusted with the meta cluster, may ask for. Each list holds names; `*` at the end of one
@@ -59,6 +75,8 @@ pub struct Writers {
     pub service_annotations: Vec<String>,
     /// Load-balancer classes.
     pub load_balancer_classes: Vec<String>,
+    /// Ports of the meta cluster's nodes, as `30443` or `30440-30459`.
+    pub node_ports: Vec<String>,
     /// Labels of nodes, as `key` or `key=value`.
     pub node_selectors: Vec<String>,
     /// Keys of taints.
@@ -120,6 +138,7 @@ impl Writers {
         Self {
             service_annotations: all(),
             load_balancer_classes: all(),
+            node_ports: all(),
             node_selectors: all(),
             tolerations: all(),
             priority_classes: all(),
@@ -179,6 +198,9 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             registry: String::new(),
+            image_layout: Layout::default(),
+            pull_secrets: vec![],
+            proxy: None,
             agent_image: flags::AGENT_IMAGE.default.into(),
             agent_delivery: AgentDelivery::default(),
             service_account: None,
@@ -188,8 +210,10 @@ impl Default for Settings {
             isolation: Isolation::default(),
             writers: Writers::default(),
             vpc: VpcSettings::default(),
-            leaf_lifetime: Lifetime::LEAF_90D,
-            ca_lifetime: Lifetime::CA_10Y,
+            may_change: MayChange::default(),
+            nodes_are_added: false,
+            helpers: HelperDefaults::default(),
+            leaf_lifetime: berth_pki::LEAF_LIFETIME,
         }
     }
 }

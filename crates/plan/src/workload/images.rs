@@ -1,10 +1,14 @@
 //! Images of a workload, and pods that cannot get one.
 
 use super::pods::container_statuses;
-use crate::observed::{annotation, deleting};
+use crate::meta_cluster::pull_secrets::{how_to_create, pulls};
+use crate::object_meta::{annotation, deleting, label};
+use crate::objects::same_image::same_image;
+use crate::observed::Observed;
 use berth_api::common::Images;
 use berth_api::labels;
 use berth_api::version::Version;
+use berth_render::images::{is_of, overridden, tag_of};
 use berth_render::{Binary, Kind, Object, ObjectKey, image, relocated};
 use serde_json::Value;
 
@@ -18,7 +22,8 @@ pub fn has_agent(workload: &Value, image: &str) -> bool {
     let pods = &workload["spec"]["template"]["spec"];
     let all = |list: &str| pods[list].as_array().into_iter().flatten();
     let mounted = all("volumes").filter_map(|v| v.pointer("/image/reference"));
-    all("initContainers").map(|c| &c["image"]).chain(mounted).any(|agent| agent == image)
+    let mut all = all("initContainers").map(|c| &c["image"]).chain(mounted).filter_map(Value::as_str);
+    all.any(|agent| same_image(agent, image))
 }
 
 /// What kubelet says of a container whose image it does not get.
@@ -45,7 +50,8 @@ pub fn lacks_its_image<'a>(workload: &Value, mut pods: impl Iterator<Item = (&'a
     image_of(workload).is_some_and(|image| pods.any(|(_, pod)| waits_for(pod, image)))
 }
 
-/// The component's image and the agent's. The registry that the spec asks for counts at once. One that the operator is configured
+/// The component's image and the agent's. What the spec names counts at once, of the version that its tag is of; at another version, such as
+/// of a component whose turn has not come yet, what runs goes on. The registry that the spec asks for counts at once. One that the operator is configured
 /// with later counts from the next version on, and rolls nothing by itself: what runs stays if it is the same image and version.
 /// `live`: the workload, unless it [`lacks_its_image`].
 pub fn images(
@@ -55,19 +61,72 @@ pub fn images(
     (binary, version): (Binary, Version),
     agent: &str,
 ) -> (String, String) {
+    let agent = asked.registry.as_ref().map_or_else(|| agent.to_owned(), |registry| relocated(registry, agent));
+    if let Some(name) = asked.overrides.get(binary.name()) {
+        let runs = || live.and_then(image_of).filter(|runs| tag_of(runs).is_some_and(|tag| is_of(tag, version)));
+        let own = overridden(name, &binary.tag(version), version).or_else(|| runs().map(str::to_owned));
+        if let Some(image) = own {
+            return (image, agent);
+        }
+    }
     if let Some(registry) = &asked.registry {
-        return (image(registry, binary, version), relocated(registry, agent));
+        return (image(registry, binary, version), agent);
     }
     let wanted = image(registry, binary, version);
     let tail = |image: &str| image.rsplit('/').next().map(str::to_owned);
     let pinned = live.filter(|l| annotation(l, labels::IMAGE_REGISTRY).is_none()).and_then(image_of);
     let image = pinned.filter(|runs| tail(runs) == tail(&wanted)).map_or(wanted, str::to_owned);
-    (image, agent.to_owned())
+    (image, agent)
 }
 
-/// Notes on a workload which registry the spec asked for, see [`images`].
-pub fn with_registry_annotation(object: Object, asked: &Images) -> Object {
-    match &asked.registry {
+/// What a person reads of pull Secrets that a spec names in `field`, and that are not in the pods' namespace, or of no use there. None: all are.
+pub fn missing_pull_secrets<'a>(
+    observed: &Observed,
+    namespace: &str,
+    names: impl Iterator<Item = &'a String>,
+    field: &str,
+) -> Option<String> {
+    let wrong = |name: &String| {
+        let key = ObjectKey::namespaced(Kind::Secret, namespace, name);
+        let create = how_to_create(namespace, name);
+        let Some(live) = observed.get(&key) else {
+            return Some(format!("{key} ({field}) does not exist. To create it: {create}"));
+        };
+        match live["type"].as_str().unwrap_or("Opaque") {
+            type_ if pulls(type_) => None,
+            // It may hold what cannot be made again.
+            _ if is_berths(live) => Some(format!(
+                "{key} ({field}) is one of Berth's own, with which no image is pulled. Leave it as it is, and name another one in {field}"
+            )),
+            type_ => Some(format!(
+                "{key} ({field}) is of type {type_}, with which no image is pulled. The type of a Secret cannot be changed. Delete it, and then: {create}"
+            )),
+        }
+    };
+    let all: Vec<String> = names.filter_map(wrong).collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+/// Whether a Secret is one that Berth made.
+fn is_berths(secret: &Value) -> bool {
+    label(secret, labels::MANAGED_BY) == Some(labels::MANAGED_BY_VALUE)
+        || label(secret, labels::ETCD_CLUSTER).is_some()
+        || annotation(secret, labels::APPLIED_DIGEST).is_some()
+}
+
+/// Why the image that a spec names for a component cannot be that of its version, which `field` sets. None: it can, or none is named.
+pub fn of_another_version(asked: &Images, component: &str, version: Version, field: &str) -> Option<String> {
+    let tag = tag_of(asked.overrides.get(component)?)?;
+    (!is_of(tag, version)).then(|| {
+        format!(
+            "spec.images.overrides.{component}: tag {tag} is not of {version} ({field}). Set a tag that begins with v{version}, or leave the tag out"
+        )
+    })
+}
+
+/// Notes on a workload which image or registry the spec asked for, see [`images`].
+pub fn with_registry_annotation(object: Object, asked: &Images, binary: Binary) -> Object {
+    match asked.overrides.get(binary.name()).or(asked.registry.as_ref()) {
         Some(registry) if matches!(object.key().kind, Kind::Deployment | Kind::StatefulSet) => {
             object.with_annotation(labels::IMAGE_REGISTRY, registry)
         }

@@ -1,23 +1,34 @@
 //! How a Deployment or StatefulSet and its pods are doing.
 
+mod helpers;
 mod images;
+mod inside;
+mod last_words;
 mod pods;
+mod proxy;
+mod refusal;
+mod rules;
 
+use crate::object_meta::label;
 use crate::objects::additions::exempt;
-use crate::observed::label;
 use berth_api::labels;
 use berth_api::version::{Minor, Version};
 use berth_render::ObjectKey;
 use serde_json::Value;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+pub use helpers::{helpers, job};
 pub use images::{
-    has_agent, image_of, images, lacks_its_image, waits_for, waits_for_an_image, with_registry_annotation,
+    has_agent, image_of, images, lacks_its_image, missing_pull_secrets, of_another_version, waits_for,
+    waits_for_an_image, with_registry_annotation,
 };
+pub use inside::why_not;
 pub use pods::{
-    SLOW_START, found_data, has_lost_its_data, pod_problem, pod_ready, pod_running, pod_start, pods_of, ready_since,
-    started_at, unscheduled_since,
+    REVISION, SLOW_START, condition, found_data, has_lost_its_data, pod_problem, pod_ready, pod_running, pod_start,
+    pods_of, ready_since, started_at, unscheduled_since,
 };
+pub use proxy::{BY_NAME, injected_proxy};
+pub use refusal::explained;
 
 /// A workload's rollout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -48,10 +59,6 @@ impl Rollout {
     }
 }
 
-fn int(v: &Value, path: &str) -> i32 {
-    v.pointer(path).and_then(Value::as_i64).and_then(|n| i32::try_from(n).ok()).unwrap_or(0)
-}
-
 /// What decisions take from a workload or a pod, as one number: an update that leaves it as it was is no change. The spec of a
 /// workload tells by its generation, that of a pod does not change.
 pub fn fingerprint(object: &Value) -> u64 {
@@ -64,7 +71,7 @@ pub fn fingerprint(object: &Value) -> u64 {
         Some("Pod") => {
             (pod_ready(object), pod_running(object), started_at(object), pod_problem(object)).hash(&mut state);
         }
-        Some("Deployment") => (deployment(object), replica_failure(object)).hash(&mut state),
+        Some("Deployment") => (rollout(object), replica_failure(object)).hash(&mut state),
         _ => object["status"].hash(&mut state),
     }
     state.finish()
@@ -78,7 +85,7 @@ pub fn injected<'a>(workload: &Value, pods: impl Iterator<Item = (&'a ObjectKey,
         lists.flatten().any(|container| container["name"] == *name)
     };
     let ends = |pod: &Value| {
-        crate::observed::deleting(pod) || ["Failed", "Succeeded"].iter().any(|p| pod["status"]["phase"] == **p)
+        crate::object_meta::deleting(pod) || ["Failed", "Succeeded"].iter().any(|p| pod["status"]["phase"] == **p)
     };
     pods.filter(|(_, pod)| !ends(pod))
         .filter_map(|(key, pod)| {
@@ -86,7 +93,7 @@ pub fn injected<'a>(workload: &Value, pods: impl Iterator<Item = (&'a ObjectKey,
                 pods::container_statuses(pod).filter(|c| !has(&c["name"])).filter_map(|c| c["name"].as_str()).collect();
             (!more.is_empty()).then(|| {
                 format!(
-                    "{key} runs what its template does not have: container {}. {}, and delete the pod",
+                    "{key} runs more than its template: container {}. {}, and delete the pod",
                     more.join(", "),
                     exempt(key)
                 )
@@ -97,8 +104,7 @@ pub fn injected<'a>(workload: &Value, pods: impl Iterator<Item = (&'a ObjectKey,
 
 /// Why the pods of a Deployment cannot be made.
 pub fn replica_failure(deployment: &Value) -> Option<&str> {
-    let conditions = deployment.pointer("/status/conditions").and_then(Value::as_array)?;
-    let failure = conditions.iter().find(|c| c["type"] == "ReplicaFailure" && c["status"] == "True")?;
+    let failure = condition(deployment, "ReplicaFailure").filter(|c| c["status"] == "True")?;
     Some(failure["message"].as_str().unwrap_or_default())
 }
 
@@ -108,39 +114,19 @@ pub fn taken_up(workload: &Value) -> bool {
     number("/status/observedGeneration") == number("/metadata/generation")
 }
 
-/// Reads a Deployment's status.
-pub fn deployment(d: &Value) -> Rollout {
-    let desired = int(d, "/spec/replicas");
-    let current = taken_up(d);
-    let (updated, total, available) =
-        (int(d, "/status/updatedReplicas"), int(d, "/status/replicas"), int(d, "/status/availableReplicas"));
-    Rollout {
-        desired,
-        ready: if current { updated.min(available) } else { 0 },
-        old: if current { (total - updated).max(0) } else { 0 },
-        settled: current && updated == desired && total == desired && available == desired,
-        serving: available > 0,
-    }
-}
-
-/// Reads a StatefulSet's status.
-fn stateful_set(set: &Value) -> Rollout {
-    let desired = int(set, "/spec/replicas");
-    let current = taken_up(set);
-    let (updated, total, available) =
-        (int(set, "/status/updatedReplicas"), int(set, "/status/replicas"), int(set, "/status/availableReplicas"));
-    Rollout {
-        desired,
-        ready: if current { updated.min(available) } else { 0 },
-        old: if current { (total - updated).max(0) } else { 0 },
-        settled: current && updated == desired && total == desired && available == desired,
-        serving: available > 0,
-    }
-}
-
 /// Reads the status of a Deployment or StatefulSet.
 pub fn rollout(workload: &Value) -> Rollout {
-    if workload["kind"] == "StatefulSet" { stateful_set(workload) } else { deployment(workload) }
+    let int = |path| workload.pointer(path).and_then(Value::as_i64).and_then(|n| i32::try_from(n).ok()).unwrap_or(0);
+    let (desired, available) = (int("/spec/replicas"), int("/status/availableReplicas"));
+    let (updated, total) = (int("/status/updatedReplicas"), int("/status/replicas"));
+    let current = taken_up(workload);
+    Rollout {
+        desired,
+        ready: if current { updated.min(available) } else { 0 },
+        old: if current { (total - updated).max(0) } else { 0 },
+        settled: current && updated == desired && total == desired && available == desired,
+        serving: available > 0,
+    }
 }
 
 /// The version that a workload runs, or rolls out.
@@ -166,10 +152,10 @@ mod tests {
             json!({"metadata": {"generation": 2}, "spec": {"replicas": 2},
                 "status": {"observedGeneration": generation, "updatedReplicas": updated, "replicas": total, "availableReplicas": available}})
         };
-        assert!(deployment(&d(2, 2, 2, 2)).settled);
-        assert!(!deployment(&d(1, 2, 2, 2)).settled, "not yet seen");
-        assert!(!deployment(&d(2, 1, 3, 2)).settled, "old pod left");
-        let r = deployment(&d(2, 1, 3, 2));
+        assert!(rollout(&d(2, 2, 2, 2)).settled);
+        assert!(!rollout(&d(1, 2, 2, 2)).settled, "not yet seen");
+        assert!(!rollout(&d(2, 1, 3, 2)).settled, "old pod left");
+        let r = rollout(&d(2, 1, 3, 2));
         assert!(r.serving && r.ready == 1);
     }
 

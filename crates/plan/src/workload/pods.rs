@@ -1,7 +1,10 @@
 //! How a pod is doing.
 
 use super::images::NO_IMAGE;
-use crate::observed::{Observed, deleting, label};
+use super::last_words::last_words;
+use super::rules;
+use crate::object_meta::{deleting, label};
+use crate::observed::Observed;
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::{FoundData, Hold, HoldReason};
 use berth_api::{labels, names};
@@ -15,11 +18,9 @@ pub fn pod_problem(pod: &Value) -> Option<(Reason, String)> {
     if deleting(pod) {
         return None;
     }
-    for c in pod.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten() {
-        if c["type"] == "PodScheduled" && c["status"] == "False" {
-            let m = c["message"].as_str().unwrap_or("no node takes it");
-            return Some((Reason::Unschedulable, format!("pod {name}: not scheduled: {m}")));
-        }
+    if let Some(placed) = condition(pod, "PodScheduled").filter(|placed| placed["status"] == "False") {
+        let message = placed["message"].as_str().unwrap_or("no node takes it");
+        return Some((Reason::Unschedulable, format!("pod {name}: not scheduled: {message}")));
     }
     for c in container_statuses(pod) {
         let container = c["name"].as_str().unwrap_or("?");
@@ -31,7 +32,7 @@ pub fn pod_problem(pod: &Value) -> Option<(Reason, String)> {
         let message = waiting["message"].as_str().unwrap_or_default();
         match why {
             _ if NO_IMAGE.contains(&why) => {
-                let image = c["image"].as_str().unwrap_or("?");
+                let image = quoted_image(message).or(c["image"].as_str()).unwrap_or("?");
                 return Some((Reason::ImageUnavailable, format!("pod {name}: image {image}: {why}: {message}")));
             }
             "CrashLoopBackOff" | "CreateContainerConfigError" | "CreateContainerError" | "RunContainerError" => {
@@ -61,15 +62,15 @@ pub fn pod_problem(pod: &Value) -> Option<(Reason, String)> {
     None
 }
 
-/// What a component complains of before it has read any file: its command line, which is in the spec.
-const OF_FLAGS: [&str; 4] =
-    ["Error: unknown flag: ", "Error: invalid argument ", "flag provided but not defined: ", "invalid value "];
+/// The image that kubelet's message is about: of an image volume it says it in the status of a container, whose own image is another.
+fn quoted_image(message: &str) -> Option<&str> {
+    message.split_once("image \"")?.1.split_once('"').map(|(image, _)| image).filter(|image| !image.is_empty())
+}
 
-/// What a condition tells of the end of a container's log, which kubelet keeps as its message. Whoever may read the `Cluster` reads it
-/// there, and a log may hold what is for others.
+/// What a condition tells of the end of a container's log.
 fn said(pod: &Value, container: &str, log: &str) -> String {
-    if let Some(line) = log.lines().find(|line| OF_FLAGS.iter().any(|of| line.starts_with(of))) {
-        return format!(": {}", line.trim());
+    if let Some(said) = last_words(container, log) {
+        return format!(": {said}");
     }
     let at = |path: &str| pod.pointer(path).and_then(Value::as_str).unwrap_or("?");
     let (ns, name) = (at("/metadata/namespace"), at("/metadata/name"));
@@ -90,11 +91,15 @@ fn out_of_memory(pod: &Value, name: &str, container: &Value) -> String {
         }
     };
     let (resources, container) = (&container["resources"], container["name"].as_str().unwrap_or("?"));
+    let field = |what: &str| match rules::of_helper(container) {
+        Some(of) => format!("{of}.{what}.memory"),
+        None => field(what),
+    };
     let why = match resources["limits"]["memory"].as_str() {
-        // No field has its limit.
-        _ if container == names::APPROVER => {
-            "it needs more memory than its limit. In the tenant, delete CertificateSigningRequests of kubelets that nobody needs".to_owned()
-        }
+        _ if container == names::APPROVER => format!(
+            "it needs more memory than its limit. In the tenant, delete CertificateSigningRequests of kubelets that nobody needs, or raise {}",
+            field("limits")
+        ),
         Some(limit) => format!("it needs more memory than its limit of {limit}. Raise {}", field("limits")),
         None if resources.is_object() => format!("its node had no memory left. Set {}", field("requests")),
         None => format!("it needs more memory than its limit. Raise {}", field("limits")),
@@ -114,9 +119,9 @@ pub fn pod_start(pod: &Value) -> Option<(Timestamp, String)> {
         return None;
     }
     let name = pod.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("?");
-    let (prepared, since) = condition(pod, "PodReadyToStartContainers")?;
+    let (prepared, since) = is_true_since(pod, "PodReadyToStartContainers")?;
     if !prepared {
-        let (_, since) = condition(pod, "PodScheduled").filter(|(scheduled, _)| *scheduled)?;
+        let (_, since) = is_true_since(pod, "PodScheduled").filter(|(scheduled, _)| *scheduled)?;
         return Some((since, format!("pod {name}: kubelet prepares its volumes and network since {}", second(since))));
     }
     let mut from = since;
@@ -141,16 +146,20 @@ fn second(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
+/// A condition of what somebody else reports on.
+pub fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
+    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == type_)
+}
+
 /// Whether a condition is true, and since when.
-fn condition(pod: &Value, type_: &str) -> Option<(bool, Timestamp)> {
-    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array)?;
-    let condition = conditions.iter().find(|c| c["type"] == type_)?;
+fn is_true_since(pod: &Value, type_: &str) -> Option<(bool, Timestamp)> {
+    let condition = condition(pod, type_)?;
     Some((condition["status"] == "True", condition["lastTransitionTime"].as_str()?.parse().ok()?))
 }
 
 /// Since when the scheduler finds no node for it. None: it has one, or ends.
 pub fn unscheduled_since(pod: &Value) -> Option<Timestamp> {
-    condition(pod, "PodScheduled").filter(|(is_placed, _)| !is_placed && !deleting(pod)).map(|(_, since)| since)
+    is_true_since(pod, "PodScheduled").filter(|(is_placed, _)| !is_placed && !deleting(pod)).map(|(_, since)| since)
 }
 
 /// Statuses of a pod's containers, those that prepare it first.
@@ -178,7 +187,7 @@ pub fn has_lost_its_data(pod: &Value) -> bool {
 
 /// Data that the guard found on the volume and does not let run; nothing runs in that container.
 pub fn found_data(pod: &Value) -> Option<FoundData> {
-    let held = |c: &Value| hold(c).filter(|_| c["state"]["running"].is_null()).and_then(|(hold, _)| hold.found());
+    let held = |c: &Value| hold(c).filter(|_| c["state"]["running"].is_null()).and_then(|(hold, _)| hold.found);
     container_statuses(pod).find_map(held).filter(|_| !deleting(pod))
 }
 
@@ -196,6 +205,9 @@ fn hold(container: &Value) -> Option<(Hold, &str)> {
     }
     Some(hold)
 }
+
+/// Label by which a StatefulSet's controller marks what a pod was made from.
+pub const REVISION: &str = "controller-revision-hash";
 
 /// Pods of a component, by label.
 pub fn pods_of<'a>(
@@ -218,8 +230,7 @@ pub fn ready_since(pod: &Value) -> Option<Timestamp> {
 }
 
 fn ready_condition(pod: &Value) -> Option<&Value> {
-    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array)?;
-    conditions.iter().find(|c| c["type"] == "Ready" && c["status"] == "True")
+    condition(pod, "Ready").filter(|ready| ready["status"] == "True")
 }
 
 /// True once the pod's main containers have started.
@@ -248,31 +259,31 @@ mod tests {
         let (r, m) = pod_problem(&pod(json!({"containerStatuses": [{"name": "c", "image": "x:1", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}}]}))).unwrap();
         assert_eq!(r, Reason::ImageUnavailable);
         assert!(m.contains("x:1") && m.contains("not found"));
+        let volume = json!({"containerStatuses": [{"name": "etcd", "image": "reg/etcd:3", "state": {"waiting": {"reason": "ImagePullBackOff",
+            "message": "Back-off pulling image \"reg/agent:1\": ErrImagePull: unauthorized"}}}]});
+        let (_, m) = pod_problem(&pod(volume)).unwrap();
+        assert!(m.starts_with("pod p: image reg/agent:1: ") && !m.contains("reg/etcd"), "{m}");
         let held = json!({"containerStatuses": [{"name": "etcd", "ready": false, "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": {"exitCode": 42, "message": "DataLost: the volume is empty"}}}]});
         assert_eq!(pod_problem(&pod(held)).unwrap().0, Reason::DataLost);
         assert_eq!(pod_problem(&pod(json!({"containerStatuses": [{"name": "c", "state": {"running": {}}}]}))), None);
     }
 
     #[test]
-    fn of_a_containers_log_only_complaints_of_flags_are_told() {
+    fn the_end_of_a_log_is_told_or_where_it_is() {
         let told = |log: &str| {
-            let failing = json!({"containerStatuses": [{"name": "c",
+            let failing = json!({"containerStatuses": [{"name": "kube-apiserver",
                 "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting failed container=c"}},
                 "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": log}}}]});
             let pod = json!({"metadata": {"name": "p", "namespace": "acme-0a1b2c3d"}, "status": failing});
             let (_, text) = pod_problem(&pod).unwrap();
-            text.strip_prefix("pod p: container c: CrashLoopBackOff (last exit code 1)").unwrap().to_owned()
+            text.strip_prefix("pod p: container kube-apiserver: CrashLoopBackOff (last exit code 1)")
+                .unwrap()
+                .to_owned()
         };
-        assert_eq!(told("Usage: …\n\nError: unknown flag: --nope\n"), ": Error: unknown flag: --nope");
         let gate = r#"Error: invalid argument "Nope=true" for "--feature-gates" flag: unrecognized feature gate: Nope"#;
         assert_eq!(told(gate), format!(": {gate}"));
-        for log in [
-            "E1123 run.go:72] \"command failed\" err=\"-----BEGIN EC PRIVATE KEY----- MHcCAQ\"",
-            "secret: c2VjcmV0\nsaid after Error: unknown flag: in the middle",
-            "Error: cannot parse encryption.yaml: secret: c2VjcmV0",
-        ] {
-            assert_eq!(told(log), ". Its log says why: kubectl -n acme-0a1b2c3d logs p -c c --previous");
-        }
+        let key = "E1123 run.go:72] \"command failed\" err=\"-----BEGIN EC PRIVATE KEY----- MHcCAQ\"";
+        assert_eq!(told(key), ". Its log says why: kubectl -n acme-0a1b2c3d logs p -c kube-apiserver --previous");
     }
 
     #[test]
@@ -296,6 +307,9 @@ mod tests {
             text("kube-apiserver", json!({"limits": {"memory": "20Mi"}})),
             "it needs more memory than its limit of 20Mi. Raise spec.apiServer.resources.limits.memory"
         );
+        let installs = json!([{"name": "install-agent", "resources": {"limits": {"memory": "8Mi"}}, "state": killed}]);
+        let pod = json!({"metadata": {"name": "p"}, "status": {"initContainerStatuses": installs}});
+        assert!(pod_problem(&pod).unwrap().1.ends_with("limit of 8Mi. Raise spec.helpers.resources.limits.memory"));
         assert!(text("kube-scheduler", Value::Null).ends_with("Raise spec.scheduler.resources.limits.memory"));
         assert!(text("etcd", json!({"limits": {"memory": "1Gi"}})).contains("Raise spec.etcd.resources.limits.memory"));
         assert_eq!(

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::{labels, quantity};
+use berth_api::labels;
 use serde_json::{Map, Value, json};
 
-use super::{map, merge_strings, selector};
+use super::{map, merge_strings, resources, selector};
 use crate::values::{AntiAffinity, Meta, Placement, Workload};
 
 const CHECKSUM_PREFIX: &str = "checksum.berth.dev/";
@@ -43,11 +43,28 @@ pub(super) fn finish_workload(
             finish_container(container, format)?;
         }
     }
+    for container in helpers(pod) {
+        workload.helpers.iter().for_each(|layer| resources::lay_over(container, layer));
+    }
     let main = pod.get_mut("containers").and_then(|containers| containers.get_mut(0)).ok_or("there is no container")?;
-    overlay_resources(main, workload)?;
+    if let Some(asked) = &workload.resources {
+        resources::of_component(main, asked)?;
+    }
     let args = main.get_mut("args").and_then(Value::as_array_mut).ok_or("the first container has no args")?;
     args.extend(workload.extra_args.iter().map(|arg| format!("--{}={}", arg.name, arg.value).into()));
     Ok(())
+}
+
+/// All containers but the component's own, which is the first.
+fn helpers(pod: &mut Map<String, Value>) -> impl Iterator<Item = &mut Value> {
+    let is_component = |list: &str, at: usize| list == "containers" && at == 0;
+    pod.iter_mut()
+        .filter(|(list, _)| ["initContainers", "containers"].contains(&list.as_str()))
+        .flat_map(|(list, all)| {
+            all.as_array_mut().into_iter().flatten().enumerate().map(move |(at, c)| (list.clone(), at, c))
+        })
+        .filter(move |(list, at, _)| !is_component(list, *at))
+        .map(|(_, _, container)| container)
 }
 
 /// How pods carry digests, which are given by name of what they are of.
@@ -127,27 +144,4 @@ fn place(pod: &mut Map<String, Value>, placement: &Placement, selector: &BTreeMa
         }
     };
     pod.insert("affinity".to_owned(), json!({"podAntiAffinity": affinity}));
-}
-
-/// Lays the user's requests and limits over the template's, entry by entry. A limit without a request is also the request, as in
-/// Kubernetes itself: the template's default request could be above it. Nor is the template's limit below a request.
-fn overlay_resources(container: &mut Value, workload: &Workload) -> Result<(), String> {
-    let Some(resources) = &workload.resources else { return Ok(()) };
-    let limits = resources.limits.iter().flatten();
-    let requests = resources.requests.iter().flatten();
-    for (name, quantity) in limits {
-        container["resources"]["limits"][name] = quantity.0.clone().into();
-        container["resources"]["requests"][name] = quantity.0.clone().into();
-    }
-    for (name, quantity) in requests {
-        container["resources"]["requests"][name] = quantity.0.clone().into();
-        let limit = container["resources"]["limits"][name].as_str();
-        if limit.is_some_and(|limit| quantity::is_less(limit, &quantity.0)) {
-            container["resources"]["limits"][name] = quantity.0.clone().into();
-        }
-    }
-    if resources.claims.as_ref().is_some_and(|claims| !claims.is_empty()) {
-        return Err("resource claims are not supported".to_owned());
-    }
-    Ok(())
 }

@@ -30,6 +30,34 @@ pub struct ApiServerValues {
     pub service_account_issuers: Vec<String>,
     /// JWT authenticators in the upstream shape of `AuthenticationConfiguration.jwt[]`.
     pub jwt: Vec<serde_json::Value>,
+    /// What the spec says of auditing.
+    pub audit: AuditValues,
+    /// Variables of a proxy to the outside, such as `HTTPS_PROXY`. Empty: none.
+    pub proxy: Vec<Variable>,
+    /// Configuration of admission plugins, in the upstream shape of `AdmissionConfiguration.plugins[]`. Empty: no file is given.
+    pub admission: Vec<serde_json::Value>,
+    /// Plugins of `admission` that are off by default.
+    pub admission_enables: Vec<String>,
+    /// PEM of certificates that are trusted beside those of the image. None: only those.
+    pub trusted_ca: Option<String>,
+}
+
+/// What the spec says of auditing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct AuditValues {
+    /// The policy, whole. None: the templates' own.
+    pub policy: Option<serde_json::Value>,
+    /// The Secret whose key `kubeconfig` says where events go, beside the log. None: nowhere.
+    pub webhook: Option<String>,
+}
+
+/// A variable of a container's environment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub value: String,
 }
 
 /// A place in the VPC. Empty without one.

@@ -45,6 +45,12 @@ pub struct EtcdValues {
     pub storage: EtcdStorage,
     /// `--quota-backend-bytes`, in bytes. Upstream suggests at most 8 GiB; the volume should hold three times as much.
     pub quota_bytes: i64,
+    /// `--heartbeat-interval`, in milliseconds. None: etcd's default.
+    pub heartbeat_ms: Option<i64>,
+    /// `--election-timeout`, in milliseconds. None: etcd's default.
+    pub election_ms: Option<i64>,
+    /// `--snapshot-count`.
+    pub snapshot_count: i64,
     /// For how many seconds data is kept that guards set aside.
     pub keep_old_data: i64,
     /// Names of the Secrets.

@@ -1,6 +1,7 @@
 //! Values of what Berth keeps inside a tenant, one struct per set of objects.
 
-use std::net::IpAddr;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -32,12 +33,26 @@ pub struct EndpointValues {
 pub struct CoreDnsValues {
     /// Image of CoreDNS.
     pub image: String,
-    /// Pods.
+    /// Pods: those that are asked for, or those of a new one.
     pub replicas: i32,
     /// Such as `cluster.local`.
     pub dns_domain: String,
     /// Address of its Service.
     pub cluster_dns: String,
+    /// What no template knows, so that it counts for tenants of earlier ones, too.
+    #[serde(skip)]
+    pub asked: AskedOfCoreDns,
+}
+
+/// What is asked for beside the templates.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AskedOfCoreDns {
+    /// Whether the number of pods is asked for. If not, it is left to others once the Deployment is there.
+    pub replicas: bool,
+    /// `ResourceRequirements` of the container.
+    pub resources: Option<Value>,
+    /// Zones with the servers that answer them, in the order of their names.
+    pub zones: BTreeMap<String, Vec<SocketAddr>>,
 }
 
 /// kube-proxy on the tenant's nodes.
@@ -76,6 +91,8 @@ pub struct JoinValues {
     pub dns_domain: String,
     /// Address of the Service of the tenant's DNS, in the first Service CIDR.
     pub cluster_dns: String,
+    /// What the user sets of kubelet's configuration.
+    pub kubelet: Map<String, Value>,
     /// Whether kube-controller-manager approves client certificates of machines that join: nothing else beside it does.
     pub controller_manager_approves: bool,
 }

@@ -39,6 +39,8 @@ pub struct Workload {
     pub run_as_user: i64,
     /// Laid over the template's default requests, entry by entry. CPU limits are only set if asked for.
     pub resources: Option<ResourceRequirements>,
+    /// Likewise of each container beside the component: one after the other is laid over the template's.
+    pub helpers: Vec<ResourceRequirements>,
     /// Where the pods may run.
     pub placement: Placement,
     /// Names that the pods resolve without DNS.

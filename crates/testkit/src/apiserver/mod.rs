@@ -43,11 +43,14 @@ pub struct Options {
     pub etcd: String,
     /// Flags put after the harness' own; the last one of a name wins.
     pub apiserver_args: Vec<String>,
+    /// Variables of kube-apiserver, as `NAME=value`, beside those of the test.
+    pub environment: Vec<String>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { kubernetes: "v1.36.3".into(), etcd: "v3.6.16".into(), apiserver_args: Vec::new() }
+        let (apiserver_args, environment) = (Vec::new(), Vec::new());
+        Self { kubernetes: "v1.36.3".into(), etcd: "v3.6.16".into(), apiserver_args, environment }
     }
 }
 
@@ -60,6 +63,7 @@ pub struct ApiServer {
     port: u16,
     apiserver_binary: PathBuf,
     apiserver_args: Vec<String>,
+    environment: Vec<String>,
     /// How many of them are the harness' own.
     own_args: usize,
     dir: tempfile::TempDir,
@@ -93,14 +97,15 @@ impl ApiServer {
         // A port may be taken between choosing and using it.
         let mut attempt = 1;
         loop {
-            match Self::try_start(&etcd_binary, &apiserver_binary, &options.apiserver_args).await {
+            match Self::try_start(&etcd_binary, &apiserver_binary, &options).await {
                 Err(e) if attempt < 3 && format!("{e:#}").contains("address already in use") => attempt += 1,
                 other => return other,
             }
         }
     }
 
-    async fn try_start(etcd_binary: &Path, apiserver_binary: &Path, extra: &[String]) -> Result<Self> {
+    async fn try_start(etcd_binary: &Path, apiserver_binary: &Path, options: &Options) -> Result<Self> {
+        let extra = &options.apiserver_args;
         let dir = process::run_dir()?;
         let pki = pki::Pki::create(&dir.path().join("pki"))?;
         fs::write(dir.path().join("audit-policy.yaml"), flags::AUDIT_POLICY)?;
@@ -115,6 +120,7 @@ impl ApiServer {
             apiserver_binary: apiserver_binary.to_owned(),
             own_args: apiserver_args.len() - extra.len(),
             apiserver_args,
+            environment: options.environment.clone(),
             dir,
         };
         server.start_apiserver().await?;
@@ -124,8 +130,10 @@ impl ApiServer {
     /// Starts kube-apiserver again after [`ApiServer::stop_apiserver`], on the same port, and waits until it is ready.
     pub async fn start_apiserver(&self) -> Result<()> {
         if self.process().is_none() {
-            let process =
-                Process::spawn(self.dir.path(), "kube-apiserver", &self.apiserver_binary, &self.apiserver_args)?;
+            let binary = self.apiserver_binary.display().to_string();
+            let command: Vec<String> =
+                self.environment.iter().chain([&binary]).chain(&self.apiserver_args).cloned().collect();
+            let process = Process::spawn(self.dir.path(), "kube-apiserver", Path::new("/usr/bin/env"), &command)?;
             *self.process() = Some(process);
         }
         let deadline = Instant::now() + Duration::from_mins(5);

@@ -66,7 +66,7 @@ fn follows(world: &World) -> Result<()> {
     let said = until("the way out to be said", || {
         let etcd = tenant.etcd()?;
         let said = condition(&etcd, "Available")?["message"].as_str().unwrap_or_default().to_owned();
-        ensure!(said.contains("What etcd-2 holds may be more than any backup"), "{said}");
+        ensure!(said.contains("Data of etcd-2 may be newer than any backup"), "{said}");
         Ok(said)
     })?;
     let (_, command) = said.split_once("restore it: ").with_context(|| said.clone())?;

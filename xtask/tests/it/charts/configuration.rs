@@ -4,7 +4,8 @@ use super::render;
 use berth_api::etcd_bootstrap::vpc::Rules;
 use berth_plan::meta_cluster::addresses::{MetaRanges, network};
 use berth_plan::settings::Config;
-use berth_plan::settings::{Isolation, Limits, Retain, Rollouts, VpcSettings, Writers};
+use berth_plan::settings::{Isolation, Limits, MayChange, Retain, Rollouts, VpcSettings, Writers};
+use berth_render::images::Layout;
 use berth_testkit::fixtures::from_yaml;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -19,6 +20,7 @@ fn values() -> Value {
             "serviceCIDRs": ["10.2.0.0/16"],
             "nodeCIDRs": ["10.3.0.0/16"],
             "apiServerIPs": ["10.4.0.9", "fd00:4::9"],
+            "autoscaling": true,
         },
         "isolation": {
             "dns": [namespace("dns")],
@@ -30,6 +32,7 @@ fn values() -> Value {
             "service": {
                 "annotations": ["service.example.com/*", "what: \"YAML\" # {takes} 'otherwise'"],
                 "loadBalancerClasses": ["internal"],
+                "nodePorts": ["30440-30459"],
             },
             "placement": {
                 "nodeSelectors": ["pool=control-planes"],
@@ -45,7 +48,13 @@ fn values() -> Value {
             "backups": {"endpoints": ["https://s3.team:9000"]},
         },
         "vpc": {"rules": "Interface"},
+        "admission": {"mayChange": [{"kinds": ["StatefulSet"], "paths": ["/spec/template/spec/containers/*/resources"]}]},
         "rollouts": {"maxConcurrent": 3, "maxFailed": 0, "waveSoak": "30m"},
+        "tenants": {
+            "pullSecrets": ["reg"],
+            "proxy": {"http": "http://a:1", "https": "http://b", "noProxy": [".example.com"]},
+        },
+        "imageLayout": "Upstream",
     })
 }
 
@@ -84,9 +93,11 @@ fn each_value_arrives_in_its_own_field() {
         api_servers: nets("/meta/apiServerIPs"),
     };
     assert_eq!(config.given, meta);
+    assert!(config.nodes_are_added);
     let writers = Writers {
         service_annotations: texts("/writers/service/annotations"),
         load_balancer_classes: texts("/writers/service/loadBalancerClasses"),
+        node_ports: texts("/writers/service/nodePorts"),
         node_selectors: texts("/writers/placement/nodeSelectors"),
         tolerations: texts("/writers/placement/tolerations"),
         priority_classes: texts("/writers/placement/priorityClasses"),
@@ -112,6 +123,13 @@ fn each_value_arrives_in_its_own_field() {
     assert_eq!((given.backups.default.expect("a schedule").keep.daily, given.unknown.len()), (2, 0));
     let rollouts = Rollouts { max_concurrent: 3, max_failed: 0, wave_soak: SignedDuration::from_mins(30) };
     assert_eq!(config.rollouts, rollouts);
+    let may_change =
+        Config::parse(&json!({"admission": values["admission"]}).to_string()).expect("it is right").may_change;
+    assert_eq!(config.may_change, may_change);
+    assert_ne!(config.may_change, MayChange::default());
+    assert_eq!(config.image_layout, Layout::Upstream);
+    assert_eq!(config.pull_secrets, texts("/tenants/pullSecrets"));
+    assert_eq!(serde_json::to_value(&config.proxy).expect("a value"), values["tenants"]["proxy"]);
     assert_eq!(config.vpc, VpcSettings { rules: Rules::Interface, pods_are_held: true });
     let Isolation { dns, monitoring, api_server_egress, private_networks, older_tenants } = config.isolation();
     let allowed: Vec<_> = private_networks.iter().map(ToString::to_string).collect();
@@ -129,11 +147,11 @@ fn the_chart_has_these_values_and_the_operators_defaults() {
     let file = berth_testkit::fixtures::package().join("../charts/berth/values.yaml");
     let all: Value = from_yaml(&std::fs::read_to_string(file).expect("values.yaml"));
     let ours = values();
-    for section in ["meta", "isolation", "writers", "vpc", "rollouts"] {
+    for section in ["meta", "isolation", "writers", "vpc", "admission", "rollouts", "tenants", "imageLayout"] {
         assert_eq!(paths(&all[section], section), paths(&ours[section], section));
     }
     let (chart, none) = (read(&json!({})), Config::default());
-    assert_eq!(chart.rollouts, none.rollouts);
+    assert_eq!((&chart.rollouts, &chart.may_change), (&none.rollouts, &none.may_change));
     assert_eq!((&chart.given, &chart.writers, &chart.unknown), (&none.given, &none.writers, &none.unknown));
     assert_eq!(chart.vpc.rules, none.vpc.rules);
     assert_eq!(chart.backups, none.backups);

@@ -64,13 +64,18 @@ async fn a_foreign_secret_is_neither_read_nor_written() {
 }
 
 #[tokio::test]
-async fn a_teams_store_is_looked_at_for_its_type_and_never_written() {
-    const STORE: &str = "berth.dev/object-store";
+async fn a_teams_store_and_its_audit_webhook_are_looked_at_for_their_type_and_never_written() {
+    for type_ in ["berth.dev/object-store", "berth.dev/audit-webhook"] {
+        is_looked_at_and_never_written(type_).await;
+    }
+}
+
+async fn is_looked_at_and_never_written(type_: &str) {
     let server = server().await;
     let ns = server.namespace("team").await;
     let admin = Api::<Secret>::namespaced(server.client(), &ns);
     let mine = Api::<Secret>::namespaced(operator(server), &ns);
-    let made = admin.create(&PostParams::default(), &secret("mine", STORE, false)).await.expect("create");
+    let made = admin.create(&PostParams::default(), &secret("mine", type_, false)).await.expect("create");
     let dry = PatchParams { dry_run: true, ..PatchParams::default() };
     let seen = mine.patch("mine", &dry, &Patch::Merge(json!({}))).await.expect("its type says that it may be read");
     assert_eq!(seen.data, made.data);
@@ -83,7 +88,7 @@ async fn a_teams_store_is_looked_at_for_its_type_and_never_written() {
         let parameters = DeleteParams { dry_run, ..DeleteParams::default() };
         assert!(refusal(mine.delete("mine", &parameters).await).contains("not created by Berth"));
         let parameters = PostParams { dry_run, ..PostParams::default() };
-        refusal(mine.create(&parameters, &secret("other", STORE, true)).await);
+        refusal(mine.create(&parameters, &secret("other", type_, true)).await);
     }
     assert!(refusal(mine.get("mine").await).contains("cannot get resource"));
     assert_eq!(admin.get("mine").await.expect("it is there").data, made.data);

@@ -29,7 +29,13 @@ impl Said {
 /// be asked for by now, and serve.
 const PARTS: [&str; 5] = ["Available", "PKIReady", "EtcdAvailable", "ControlPlaneAvailable", "MembersReady"];
 /// `Degraded` has them while all is as asked for: they warn of what is to come, or may come.
-const WARNINGS: [&str; 3] = ["CertificateAuthorityExpiring", "ClockSkew", "PermissionDenied"];
+const WARNINGS: [&str; 5] = [
+    "AuditWebhookUnavailable",
+    "CertificateAuthorityExpiring",
+    "ClockSkew",
+    "PermissionDenied",
+    "PullSecretUnavailable",
+];
 /// It comes up, or is taken down, which is nothing wrong.
 const FINE: [&str; 4] = ["Waiting", "Deleting", "Paused", "NotYetObserved"];
 

@@ -2,17 +2,13 @@
 
 mod process;
 
-use berth_api::common::AgentDelivery;
-use berth_kubeio::{Io, IoError, list_nodes, meta_ranges};
+use berth_kubeio::{Io, agent_delivery, meta_ranges, node_room, read_pull_secrets};
 use berth_plan::meta_cluster::addresses::MetaRanges;
-use berth_plan::meta_cluster::nodes::no_image_volumes;
 use berth_plan::settings::Config;
-use berth_plan::settings::flags::Delivery;
 use berth_plan::{MetaCluster, Settings};
 use berth_render::{Kind, ObjectKey};
 use jiff::SignedDuration;
 use process::{Process, Source};
-use serde_json::Value;
 use std::sync::Arc;
 
 /// Name of the operator's Deployment, ConfigMap and ServiceAccount, as in the chart.
@@ -46,14 +42,14 @@ pub(super) async fn settings(io: &Io, namespace: &str) -> Found {
     match deployment {
         Ok(Some(_)) => {}
         // That there is no ConfigMap either says it all.
-        Ok(None) if matches!(unread, Some(Unread::Missing(_))) => {}
+        Ok(None) if unread.as_ref().is_some_and(|unread| unread.is_missing) => {}
         Ok(None) => notes.push(format!(
             "the defaults of the operator's flags are assumed, because namespace {namespace} has no Deployment {NAME}"
         )),
         Err(error) => notes.push(format!("the operator's defaults are assumed: {error}")),
     }
     notes.extend(process.notes);
-    notes.extend(unread.map(|unread| unread.note(namespace)));
+    notes.extend(unread.map(|unread| unread.note));
     let config = match text.as_deref().map(Config::parse).transpose() {
         Ok(config) => config.unwrap_or_default(),
         Err(error) => {
@@ -74,62 +70,46 @@ pub(super) async fn settings(io: &Io, namespace: &str) -> Found {
             "not all addresses of the meta cluster are known, so networks of new Clusters are not checked against them, and NetworkPolicies that name them are not compared: {error}"
         ));
     }
-    let delivery = match process.flags.agent_delivery {
-        Delivery::Always(delivery) => delivery,
-        Delivery::Auto => match list_nodes(io).await.map(|nodes| no_image_volumes(&nodes)) {
-            Ok(None) => AgentDelivery::ImageVolume,
-            Ok(Some(_)) => AgentDelivery::InitContainer,
-            Err(error) => {
-                notes.push(format!("it is assumed that new pods get the agent from an init container: {error}"));
-                AgentDelivery::InitContainer
-            }
-        },
-    };
+    let (delivery, why) = agent_delivery(io, process.flags.agent_delivery).await;
+    if let Err(error) = why {
+        notes.push(format!("it is assumed that new pods get the agent from an init container: {error}"));
+    }
     let settings = Settings::from_chart(process.flags, delivery, config);
-    let meta = MetaCluster { addresses: ranges, ..MetaCluster::default() };
+    // Of what this user may not read nothing is planned.
+    let (pull_secrets, _) = read_pull_secrets(io, &settings.backups.namespace, &settings.pull_secrets).await;
+    let room = node_room(io).await.ok().map(Arc::new);
+    let meta = MetaCluster { pull_secrets, room, ..MetaCluster::new(ranges, &settings) };
     Found { settings, meta: Arc::new(meta), given, notes }
 }
 
-/// Why the operator's configuration is not known.
-enum Unread {
-    /// There is no such ConfigMap.
-    Missing(String),
-    /// It has no such key.
-    NoKey(String, String),
-    /// The file is of no ConfigMap.
-    Elsewhere(String),
-    Failed(IoError),
-}
-
-impl Unread {
-    fn note(&self, namespace: &str) -> String {
-        match self {
-            Self::Missing(name) => format!(
-                "the operator's defaults are assumed, because namespace {namespace} has no ConfigMap {name}. Set the operator's namespace with --operator-namespace"
-            ),
-            Self::NoKey(name, key) => {
-                format!("the operator's defaults are assumed, because ConfigMap {namespace}/{name} has no key {key}")
-            }
-            Self::Elsewhere(path) => format!(
-                "the operator's defaults are assumed: its configuration {path} is of no ConfigMap that its Deployment mounts"
-            ),
-            Self::Failed(error) => format!("the operator's defaults are assumed: {error}"),
-        }
-    }
+/// Why the configuration is not known.
+struct Unread {
+    /// Its ConfigMap is not there.
+    is_missing: bool,
+    note: String,
 }
 
 /// The operator's configuration file. None: it has none.
 async fn configuration(io: &Io, namespace: &str, source: &Source) -> Result<Option<String>, Unread> {
+    let unread =
+        |note: String| Unread { is_missing: false, note: format!("the operator's defaults are assumed{note}") };
     let (name, key) = match source {
         Source::Nothing => return Ok(None),
-        Source::Elsewhere(path) => return Err(Unread::Elsewhere(path.clone())),
+        Source::Elsewhere(path) => {
+            let why = format!(": its configuration {path} is of no ConfigMap that its Deployment mounts");
+            return Err(unread(why));
+        }
         Source::ConfigMap { name, key } => (name, key),
     };
-    let map =
-        io.get(&ObjectKey::namespaced(Kind::ConfigMap, namespace, name.as_str())).await.map_err(Unread::Failed)?;
-    let map: Value = map.ok_or_else(|| Unread::Missing(name.clone()))?;
-    let text = map["data"][key].as_str().ok_or_else(|| Unread::NoKey(name.clone(), key.clone()))?;
-    Ok(Some(text.to_owned()))
+    let map = io.get(&ObjectKey::namespaced(Kind::ConfigMap, namespace, name.as_str())).await;
+    let Some(map) = map.map_err(|error| unread(format!(": {error}")))? else {
+        let way_out = "Set the operator's namespace with --operator-namespace";
+        let why = format!(", because namespace {namespace} has no ConfigMap {name}. {way_out}");
+        return Err(Unread { is_missing: true, ..unread(why) });
+    };
+    let text = map["data"][key].as_str().map(str::to_owned);
+    let unkeyed = || unread(format!(", because ConfigMap {namespace}/{name} has no key {key}"));
+    text.ok_or_else(unkeyed).map(Some)
 }
 
 /// How long the operator lets leaf certificates live; None: its Deployment is not there, or may not be read.

@@ -31,13 +31,8 @@ pub(super) struct Process {
     pub(super) notes: Vec<String>,
 }
 
-/// What is said of a flag.
-enum Said {
-    Nothing,
-    Text(String),
-    /// By a variable whose value is in another object.
-    Elsewhere,
-}
+/// Another object has the value, which is not read.
+struct Elsewhere;
 
 impl Process {
     /// As the chart has it, where there is no Deployment to read.
@@ -54,12 +49,9 @@ impl Process {
     pub(super) fn of(deployment: &Value, namespace: &str) -> Self {
         let pod = &deployment["spec"]["template"]["spec"];
         let container = container(pod);
-        let text = |flag| match said(container, flag, namespace) {
-            Said::Text(text) => Some(text),
-            Said::Nothing | Said::Elsewhere => None,
-        };
+        let text = |flag| said(container, flag, namespace).ok().flatten();
         let (flags, wrong) = Flags::read(text);
-        let is_elsewhere = |flag: &&Flag| matches!(said(container, **flag, namespace), Said::Elsewhere);
+        let is_elsewhere = |flag: &&Flag| said(container, **flag, namespace).is_err();
         let elsewhere = flags::ALL.iter().filter(is_elsewhere).map(|flag| {
             format!(
                 "the default of the operator's flag --{} is assumed: its Deployment takes {} from another object, which is not read",
@@ -87,27 +79,27 @@ fn container(pod: &Value) -> &Value {
 }
 
 /// As the operator takes it: an argument counts more than a variable.
-fn said(container: &Value, flag: Flag, namespace: &str) -> Said {
+fn said(container: &Value, flag: Flag, namespace: &str) -> Result<Option<String>, Elsewhere> {
     let mut args = list(&container["args"]).filter_map(Value::as_str).peekable();
     while let Some(arg) = args.next() {
         let Some(rest) = arg.strip_prefix("--").and_then(|arg| arg.strip_prefix(flag.name)) else { continue };
         match (rest.strip_prefix('='), args.peek()) {
-            (Some(value), _) => return Said::Text(value.to_owned()),
-            (None, Some(value)) if rest.is_empty() => return Said::Text((*value).to_owned()),
+            (Some(value), _) => return Ok(Some(value.to_owned())),
+            (None, Some(value)) if rest.is_empty() => return Ok(Some((*value).to_owned())),
             _ => {}
         }
     }
     // Of two with a name, the later one counts.
     let Some(variable) = list(&container["env"]).rfind(|variable| variable["name"] == flag.variable) else {
-        return Said::Nothing;
+        return Ok(None);
     };
     if variable["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.namespace" {
-        return Said::Text(namespace.to_owned());
+        return Ok(Some(namespace.to_owned()));
     }
     if variable["valueFrom"].is_null() {
-        return Said::Text(variable["value"].as_str().unwrap_or_default().to_owned());
+        return Ok(Some(variable["value"].as_str().unwrap_or_default().to_owned()));
     }
-    Said::Elsewhere
+    Err(Elsewhere)
 }
 
 /// What is mounted where a file is.

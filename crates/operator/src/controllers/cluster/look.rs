@@ -1,10 +1,11 @@
 //! Looks into a tenant for what stands in the way of its next minor, and at the answers of its API servers while a canary serves.
 
 use crate::context::Context;
+use crate::memory;
 use berth_api::cluster::Cluster;
 use berth_kubeio::{Io, Snapshot, TenantTarget, answers, look as look_into};
 use berth_plan::asked::Look;
-use berth_plan_cluster::{Input, answers_request, look_request};
+use berth_plan_cluster::{AdmissionLook, Input, admission_look, answers_request, look_request};
 use jiff::Timestamp;
 use std::sync::Arc;
 
@@ -28,4 +29,30 @@ pub(super) async fn look(
     let facts = Arc::new(look_into(&ctx.connect, target, tenant, &asked, &ctx.tenant_calls, now).await);
     ctx.looks.put(cluster, facts.clone());
     snapshot.observed.look = Look::Taken(facts);
+}
+
+/// Looks at what keeps writes in the tenant from going through, where something is wrong there.
+pub(super) async fn look_at_admission(
+    ctx: &Context,
+    cluster: &Cluster,
+    snapshot: &mut Snapshot,
+    tenant: &Io,
+    now: Timestamp,
+) {
+    let uid = memory::uid(cluster);
+    snapshot.observed.admission = ctx.admission.get(uid);
+    let input = Input { object: cluster, observed: &snapshot.observed, settings: &ctx.settings, now };
+    match admission_look(input) {
+        AdmissionLook::Known => {}
+        AdmissionLook::Not => {
+            ctx.admission.forget(uid);
+            snapshot.observed.admission = None;
+        }
+        AdmissionLook::Due => {
+            let before = snapshot.observed.admission.take();
+            let found = Arc::new(berth_kubeio::look_at_admission(tenant, before.as_deref(), now).await);
+            ctx.admission.put(uid, found.clone(), now);
+            snapshot.observed.admission = Some(found);
+        }
+    }
 }

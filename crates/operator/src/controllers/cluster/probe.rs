@@ -2,11 +2,14 @@
 
 use super::look;
 use crate::context::Context;
-use berth_api::cluster::{Cluster, NodesStatus};
+use crate::memory;
+use berth_api::cluster::{AddonStatus, Cluster, NodesStatus};
 use berth_kubeio::{Io, Snapshot, TenantTarget, fingerprint, probe_tenant, tenant_target};
-use berth_plan::observed::ApiProbe;
-use berth_plan_cluster::{Input, Turn, Wanted, probe_request};
+use berth_plan::leads::Leads;
+use berth_plan::observed::{ApiProbe, InsideTenant};
+use berth_plan_cluster::{Input, Questions, Turn, Wanted, are_as_told, probe_request};
 use jiff::Timestamp;
+use std::sync::Arc;
 
 /// Asks it if its Service has a pod to send the request to, and puts the answer into the snapshot. Returns the connection, and what a
 /// look asks.
@@ -17,6 +20,7 @@ pub(super) async fn tenant(
     now: Timestamp,
 ) -> Option<(Io, Option<IdleCheck>)> {
     snapshot.observed.look = ctx.looks.get(cluster);
+    snapshot.observed.leads = ctx.leads.get(memory::uid(cluster));
     let observed = &snapshot.observed;
     let clocks = observed.meta.clocks(now);
     let asked = probe_request(Input { object: cluster, observed, settings: &ctx.settings, now })?;
@@ -40,41 +44,72 @@ pub(super) async fn tenant(
         (probe, tenant) = ask(target.clone()).await;
     }
     snapshot.observed.api = probe;
+    if let ApiProbe::Answered { read, .. } = &snapshot.observed.api
+        && let Some(leads) = take_in(ctx, memory::uid(cluster), &asked.leases, read, now)
+    {
+        snapshot.observed.leads = Some(leads);
+    }
     if let Some(tenant) = &tenant {
+        look::look_at_admission(ctx, cluster, snapshot, tenant, now).await;
         look::look(ctx, cluster, snapshot, (&target, tenant), now).await;
     }
-    let idle_check = asked.ca.namespace.zip(asked.wanted).map(|(cp_namespace, wanted)| {
+    // Whoever may stand still is looked at in full.
+    let led = snapshot.observed.leads.as_ref().is_some_and(|leads| leads.are_renewed(&asked.leases));
+    let idle_check = asked.ca.namespace.zip(asked.wanted).filter(|_| led || asked.leases.is_empty());
+    let idle_check = idle_check.filter(|_| !asked.addons_in_doubt);
+    let idle_check = idle_check.map(|(cp_namespace, wanted)| {
         let fingerprint = snapshot.fingerprint(&cp_namespace);
         let counted = match &snapshot.observed.api {
             ApiProbe::Answered { read, .. } => read.nodes.as_ref().map(|nodes| nodes.count.clone()),
             _ => None,
         };
         let nodes = counted.or_else(|| cluster.status.as_ref()?.nodes.clone());
-        IdleCheck { cp_namespace, fingerprint, api: target, wanted, nodes }
+        let (uid, leases) = (memory::uid(cluster).to_owned(), asked.leases);
+        IdleCheck { uid, cp_namespace, fingerprint, api: target, wanted, nodes, leases, addons: asked.addons }
     });
     Some((tenant?, idle_check))
 }
 
+/// Takes in one more look at who leads, if it was one.
+fn take_in(ctx: &Context, uid: &str, names: &[String], read: &InsideTenant, now: Timestamp) -> Option<Arc<Leads>> {
+    let leads = Arc::new(Leads::after(ctx.leads.get(uid).as_deref(), names, read.leases.as_ref()?, now));
+    ctx.leads.put(uid, leads.clone(), now);
+    Some(leads)
+}
+
 /// What is asked about an idle tenant.
 pub(in crate::controllers) struct IdleCheck {
+    uid: String,
     cp_namespace: String,
     fingerprint: u64,
     api: TenantTarget,
     wanted: Wanted,
     nodes: Option<NodesStatus>,
+    /// Of those that are to lead, by name.
+    leases: Vec<String>,
+    /// What is told of add-ons.
+    addons: Vec<AddonStatus>,
 }
 
 impl IdleCheck {
     /// Whether all is as it was.
     pub(super) async fn is_unchanged(&self, ctx: &Context, now: Timestamp) -> bool {
         let turn = Turn::at(now);
-        let asked = probe_tenant(&ctx.connect, self.api.clone(), turn.into(), ctx.tenant_calls.clone());
+        let questions = Questions::at_rest(turn, &self.leases);
+        let asked = probe_tenant(&ctx.connect, self.api.clone(), questions, ctx.tenant_calls.clone());
         let (found, (answer, _)) = futures::join!(fingerprint(&ctx.io, &self.cp_namespace), asked);
         let kept = match (&answer, turn) {
-            (ApiProbe::Answered { read, .. }, Turn::Listing(listing)) => self.wanted.is_in_sync(listing, read),
+            (ApiProbe::Answered { read, .. }, Turn::Listing(listing)) => {
+                self.wanted.is_in_sync(listing, read) && are_as_told(&self.addons, read)
+            }
             (ApiProbe::Answered { read, .. }, Turn::Nodes) => {
                 let counted = read.nodes.as_ref().map(|nodes| &nodes.count);
                 counted.is_some() && counted == self.nodes.as_ref()
+            }
+            (ApiProbe::Answered { .. }, Turn::Leases) if self.leases.is_empty() => true,
+            (ApiProbe::Answered { read, .. }, Turn::Leases) => {
+                let leads = take_in(ctx, &self.uid, &self.leases, read, now);
+                leads.is_some_and(|leads| leads.are_renewed(&self.leases))
             }
             _ => false,
         };

@@ -9,7 +9,7 @@ use berth_plan::observed::EtcdProbe;
 use berth_plan_etcd::{can_probe, endpoints, missing_members};
 use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
 /// Asks the members, if one of them runs, and puts the answer into the snapshot. Returns what a look asks.
@@ -56,14 +56,7 @@ impl IdleCheck {
     /// Of an etcd without members.
     #[cfg(test)]
     pub(in crate::controllers) fn of_nothing() -> Self {
-        let ca = berth_pki::CertSpec {
-            common_name: "ca".into(),
-            organizations: vec![],
-            dns_names: vec![],
-            ip_addresses: vec![],
-            usage: berth_pki::Usage::Ca,
-            lifetime: berth_pki::Lifetime::CA_10Y,
-        };
+        let ca = berth_pki::CertSpec::new("ca", berth_pki::Usage::Ca, berth_pki::CA_LIFETIME);
         let ca = berth_pki::issue_ca(&ca, Timestamp::now()).unwrap();
         let credential =
             Credential::issue(ca.cert_pem.as_bytes(), ca.key_pem.expose_bytes(), Timestamp::now()).unwrap();
@@ -84,13 +77,13 @@ impl IdleCheck {
 
     /// Whether all is as it was.
     pub(super) async fn is_unchanged(&self, ctx: &Context) -> bool {
-        let listed = *self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        let listed = *self.listed.lock();
         let same = async {
             if listed.elapsed() < Self::LIST {
                 return true;
             }
             let same = fingerprint(&ctx.io, &self.namespace).await.is_ok_and(|f| f == self.fingerprint);
-            *self.listed.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+            *self.listed.lock() = Instant::now();
             same
         };
         let (same, answer) = futures::join!(same, (ctx.ask_etcd)(self.target.clone()));

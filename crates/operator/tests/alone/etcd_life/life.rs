@@ -14,7 +14,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 use tokio::sync::OnceCell;
@@ -57,6 +57,8 @@ pub(crate) struct Life {
     pub(crate) plan: FaultPlan,
     /// As it was first.
     cluster_id: OnceLock<String>,
+    /// How many volumes were harmed since it was last at rest.
+    harmed: AtomicUsize,
     running: Arc<tokio::sync::Mutex<Option<Running>>>,
     tasks: Vec<AbortHandle>,
     _turn: tokio::sync::MutexGuard<'static, ()>,
@@ -102,6 +104,7 @@ impl Life {
             server,
             plan,
             cluster_id: OnceLock::new(),
+            harmed: AtomicUsize::new(0),
             running,
             tasks: vec![again, watched],
             _turn: turn,
@@ -182,6 +185,7 @@ impl Life {
         }
         let harmed = self.kubelet().harm(&victim.name, harm);
         harmed.then(|| self.shared.gone.lock().unwrap().insert(victim.id.clone()));
+        self.harmed.fetch_add(usize::from(harmed), Ordering::Relaxed);
         harmed.then(|| victim.name.clone())
     }
 
@@ -213,6 +217,7 @@ impl Life {
         let rests = eventually(SOON * 5, &format!("rest at {replicas}"), rest).await;
         rests.unwrap_or_else(|e| panic!("{e:#}\n{}", self.story()));
         self.say(&format!("at rest with {replicas}"));
+        self.harmed.store(0, Ordering::Relaxed);
         self.is_sound();
         found.unwrap()
     }
@@ -227,7 +232,24 @@ impl Life {
         ensure!(record.operation.is_none() && record.next.is_none(), "{record:?}");
         let claims: Vec<PersistentVolumeClaim> = list(client, ns).await?;
         let claims: BTreeSet<String> = claims.iter().map(|c| c.name_any().replacen("data-", "", 1)).collect();
-        ensure!(claims == *members, "volumes of {claims:?}");
+        if claims == *members {
+            return Ok(());
+        }
+        let more: Vec<_> = claims.difference(members).collect();
+        if claims.is_superset(members) && more.len() <= self.harmed.load(Ordering::Relaxed) {
+            self.delete_kept(&more).await?;
+        }
+        anyhow::bail!("volumes of {claims:?}")
+    }
+
+    /// As docs/etcd.md says: the volume of a removed member is kept where one of those who stay loses its data meanwhile, and a person
+    /// deletes its claim once they are healthy.
+    async fn delete_kept(&self, members: &[&String]) -> Result<()> {
+        let claims: Api<PersistentVolumeClaim> = Api::namespaced(self.team.client.clone(), &self.team.ns);
+        for member in members {
+            self.say(&format!("the volume of {member} was kept; a person deletes it"));
+            claims.delete(&format!("data-{member}"), &DeleteParams::default()).await?;
+        }
         Ok(())
     }
 

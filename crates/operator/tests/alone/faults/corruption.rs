@@ -59,7 +59,7 @@ async fn children(team: &Team, io: &Io) -> Vec<(ObjectKey, Value)> {
             && *kind != Kind::NetworkAttachmentDefinition
     };
     for kind in Kind::ALL.into_iter().filter(|k| made(k) || *k == Kind::RoleBinding) {
-        for object in io.list(kind, &team.cp_namespace, None).await.expect("list") {
+        for object in io.list(kind, &*team.cp_namespace, None).await.expect("list") {
             let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
             if object["metadata"]["labels"][labels::MANAGED_BY] == labels::MANAGED_BY_VALUE {
                 all.push((ObjectKey::namespaced(kind, team.cp_namespace.clone(), name), object));

@@ -10,8 +10,9 @@ mod pairs;
 mod places;
 mod poison;
 mod protection;
+mod rewrites;
 mod rights;
-mod webhook;
+pub(crate) mod webhook;
 
 use crate::common::Team;
 pub(crate) use crate::common::full;

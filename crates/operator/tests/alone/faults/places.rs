@@ -3,14 +3,14 @@
 use crate::backup::{create, ends, gone, says, verified};
 use crate::common::{Running, SOON, SYSTEM, Team, alone_at_a_server, backups, settings};
 use anyhow::{Context as _, ensure};
-use berth_api::backup::{At, EtcdBackup, Failure, Outcome, phase};
+use berth_api::backup::{EtcdBackup, phase};
 use berth_api::conditions::{ConditionType, find};
 use berth_api::{EtcdCluster, labels, names};
 use berth_plan::Settings;
 use berth_testkit::fault::{Call, Fault, Verb};
 use berth_testkit::{ApiServer, FaultPlan, fixtures::eventually, fixtures::from_json};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Event, Namespace, Secret};
+use k8s_openapi::api::core::v1::{Event, Namespace, Pod, ResourceQuota, Secret};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
@@ -219,33 +219,90 @@ async fn a_job_without_its_object_goes_with_the_keys_beside_it() {
     team.wipe().await;
 }
 
-/// A quota, or a policy, that lets the Job pass and not its pods.
+/// What the quota controller makes of a quota without any pods, and what the API server then says of a Job's pod.
+async fn quota_refuses(team: &Team, job: &str) -> String {
+    let quotas = team.inside::<ResourceQuota>();
+    let none = json!({"pods": "0"});
+    let quota = from_json(json!({"metadata": {"name": "small"}, "spec": {"hard": none}}));
+    quotas.create(&PostParams::default(), &quota).await.expect("quota");
+    let status = Patch::Merge(json!({"status": {"hard": none, "used": none}}));
+    quotas.patch_status("small", &PatchParams::default(), &status).await.expect("quota's status");
+    let refused = async || match pod_of(team, job).await {
+        Err(kube::Error::Api(status)) if status.message.contains("exceeded quota: small") => Ok(status.message),
+        other => anyhow::bail!("{other:?}"),
+    };
+    eventually(SOON, "a refusal", refused).await.unwrap_or_else(|e| panic!("{e:#}"))
+}
+
+/// What the Job controller does.
+async fn pod_of(team: &Team, job: &str) -> Result<Pod, kube::Error> {
+    let template = team.inside::<Job>().get(job).await?.spec.expect("a spec").template;
+    let mut pod = from_json::<Pod>(serde_json::to_value(template).expect("JSON"));
+    pod.metadata.generate_name = Some(format!("{job}-"));
+    pod.metadata.labels.get_or_insert_default().insert(labels::JOB_NAME.into(), job.into());
+    team.inside::<Pod>().create(&PostParams::default(), &pod).await
+}
+
+/// A quota that lets the Job pass and not its pods.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_refuses_the_pods_of_a_job_is_in_the_condition() {
+async fn a_job_whose_pods_a_quota_refuses_says_so_and_takes_no_place() {
     let (_turn, server) = alone_at_a_server().await;
-    let team = Team::with_cluster(server).await;
+    let (bad, good) = (Team::with_cluster(server).await, Team::with_cluster(server).await);
     store(server).await;
     let _running = Running::start_with(server, one_place(), &FaultPlan::new());
-    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
-    let all = create(&team, "mine", "Retain").await;
+    for team in [&bad, &good] {
+        team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    }
+    let all = create(&bad, "mine", "Retain").await;
     says(&all, "mine", phase::RUNNING).await;
-    let why = r#"pods "backup-mine-x7k2p" is forbidden: exceeded quota: small"#;
+    let refused = quota_refuses(&bad, "backup-mine").await;
     let at = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let event = json!({
-        "metadata": {"name": "backup-mine.1", "namespace": team.cp_namespace}, "type": "Warning", "reason": "FailedCreate",
-        "involvedObject": {"apiVersion": "batch/v1", "kind": "Job", "name": "backup-mine", "namespace": team.cp_namespace},
-        "message": format!("Error creating: {why}"), "firstTimestamp": at, "lastTimestamp": at,
+        "metadata": {"name": "backup-mine.1", "namespace": bad.cp_namespace}, "type": "Warning", "reason": "FailedCreate",
+        "involvedObject": {"apiVersion": "batch/v1", "kind": "Job", "name": "backup-mine", "namespace": bad.cp_namespace},
+        "message": format!("Error creating: {refused}"), "firstTimestamp": at, "lastTimestamp": at,
     });
-    team.inside::<Event>().create(&PostParams::default(), &from_json(event)).await.expect("Event");
+    bad.inside::<Event>().create(&PostParams::default(), &from_json(event)).await.expect("Event");
+    let ready = async |all: &Api<EtcdBackup>, name: &str| {
+        let conditions = all.get(name).await?.status.unwrap_or_default().conditions;
+        find(&conditions, ConditionType::Ready).cloned().context("no Ready")
+    };
     let told = async || {
-        let conditions = all.get("mine").await?.status.unwrap_or_default().conditions;
-        let ready = find(&conditions, ConditionType::Ready).context("no Ready")?;
-        ensure!(ready.reason == "Rejected" && ready.message.contains(why), "{ready:?}");
+        let ready = ready(&all, "mine").await?;
+        let why = format!(
+            "exceeded quota: small, requested: pods=1, used: pods=0, limited: pods=0. To allow it, raise spec.hard of ResourceQuota small in namespace {}",
+            bad.cp_namespace
+        );
+        ensure!(ready.reason == "Rejected" && ready.message.contains(&why), "{ready:?}");
         Ok(())
     };
     eventually(SOON, "why it has no pod", told).await.unwrap_or_else(|e| panic!("{e:#}"));
-    let failed = Outcome::Failed(Failure { at: At::Other, message: "it was allowed in the end".into() });
-    ends(&team, "backup-mine", "Failed", &failed).await;
-    says(&all, "mine", phase::FAILED).await;
-    team.wipe().await;
+    // The next one there would have none either; those of others are taken.
+    create(&bad, "second", "Retain").await;
+    is_taken(&good, "other").await;
+    let waits = async || {
+        let ready = ready(&all, "second").await?;
+        ensure!(ready.message.contains("where its Job gets no pod"), "{ready:?}");
+        Ok(())
+    };
+    eventually(SOON, "whom it waits for", waits).await.unwrap_or_else(|e| panic!("{e:#}"));
+    // It goes on by itself, and then takes its place.
+    bad.inside::<ResourceQuota>().delete("small", &DeleteParams::default()).await.expect("delete");
+    let made = async || pod_of(&bad, "backup-mine").await.map(drop).map_err(anyhow::Error::from);
+    eventually(SOON, "a pod", made).await.unwrap_or_else(|e| panic!("{e:#}"));
+    let active = Patch::Merge(json!({"status": {"active": 1, "startTime": at}}));
+    bad.inside::<Job>().patch_status("backup-mine", &PatchParams::default(), &active).await.expect("status");
+    let goes_on = async || {
+        let (first, second) = (ready(&all, "mine").await?, ready(&all, "second").await?);
+        ensure!(first.reason != "Rejected", "{first:?}");
+        ensure!(
+            second.message.contains("1 of namespace") || second.message.contains("1 others are ahead"),
+            "{second:?}"
+        );
+        Ok(())
+    };
+    eventually(SOON, "the first one at work", goes_on).await.unwrap_or_else(|e| panic!("{e:#}"));
+    for team in [bad, good] {
+        team.wipe().await;
+    }
 }

@@ -61,7 +61,7 @@ async fn what_is_changed_on_its_way_is_reported_and_not_sent_for_ever() {
     let mark = server.audit_mark();
     team.spec(json!({"scheduler": {"extraArgs": [{"name": "v", "value": "3"}]}})).await.expect("patch");
     let said = team.says(ConditionType::Degraded, "Rejected").await;
-    let why = "a mutating webhook or policy changes what Berth writes: .spec.replicas differs";
+    let why = "a mutating webhook or policy changes what Berth writes: /spec/replicas: asked for 1, became 5. Berth needs /spec/replicas as asked for";
     assert!(said.contains(&format!("apply Deployment {}/kube-scheduler: {why}", team.cp_namespace)), "{said}");
     let events = server.audit_since(mark);
     let count = |verb: &str, what: &str| {

@@ -20,6 +20,7 @@ async fn refused(team: &Team, name: &str, spec: Value) -> String {
 async fn the_schema_refuses_with_words_that_help() {
     let team = Team::new(server().await).await;
     let network = |services: &str, pods: &str| json!({"network": {"serviceCIDRs": [services], "podCIDRs": [pods]}});
+    let inside = |address: &str| json!({"endpoint": {"advertiseAddress": address}});
     let long = "a".repeat(41);
     let cases = [
         (
@@ -41,6 +42,33 @@ async fn the_schema_refuses_with_words_that_help() {
             "acme",
             json!({"network": {"serviceCIDRs": ["10.1.0.0/16", "10.2.0.0/16"]}}),
             "two networks must be one IPv4 and one IPv6",
+        ),
+        ("acme", network("10.0.0.0/8", "172.16.0.0/16"), "serviceCIDRs: an IPv4 network must be from /12 to /28"),
+        (
+            "acme",
+            network("fd00:1::/64", "fd00:2::/56"),
+            "serviceCIDRs: an IPv4 network must be from /12 to /28, an IPv6",
+        ),
+        ("acme", network("10.112.0.0/16", "10.160.0.0/26"), "podCIDRs: an IPv4 network must be from /8 to /24"),
+        (
+            "acme",
+            network("fd00:1::/112", "fd00:1600::/40"),
+            "an IPv6 network from /48 to /64: each node gets a /24 or /64",
+        ),
+        ("acme", inside("acme.example.com"), "endpoint.advertiseAddress: must be an IP address at which nodes reach"),
+        ("acme", inside("169.254.169.254"), "no loopback, unspecified, link-local, multicast or broadcast address"),
+        ("acme", inside("::"), "no loopback, unspecified, link-local, multicast or broadcast address"),
+        ("acme", inside("::ffff:192.0.2.7"), "endpoint.advertiseAddress: must be an IP address at which nodes reach"),
+        (
+            "acme",
+            inside("2001:db8::7"),
+            "must be of the family (IPv4 or IPv6) of the first network in network.serviceCIDRs",
+        ),
+        (
+            "acme",
+            json!({"vpc": {"attachment": {"name": "v"}, "addresses": ["172.20.0.2/24"]},
+                "endpoint": {"advertiseAddress": "172.20.0.2"}}),
+            "endpoint.advertiseAddress cannot be set with vpc",
         ),
         (
             &*long,
@@ -119,14 +147,6 @@ async fn what_only_the_planner_can_judge_is_refused_before_anything_is_made() {
         (
             network("10.112.0.1/16", "10.160.0.0/16"),
             "spec.network.serviceCIDRs: 10.112.0.1/16 has host bits set, unlike 10.112.0.0/16",
-        ),
-        (
-            network("10.0.0.0/8", "172.16.0.0/16"),
-            "spec.network.serviceCIDRs: the prefix length of 10.0.0.0/8 must be between /12 and /28",
-        ),
-        (
-            network("10.112.0.0/16", "10.160.0.0/26"),
-            "spec.network.podCIDRs: the prefix length of 10.160.0.0/26 must be between /8 and /24",
         ),
         (
             network("10.112.0.0/16", "127.0.0.0/8"),
@@ -211,7 +231,7 @@ async fn changes_that_cannot_be_made_to_what_runs_leave_it_alone() {
             json!({"version": "1.35.8"}),
             json!({"version": "1.36.3"}),
             "DowngradeUnsafe",
-            "spec.version: 1.35.8 is older than 1.36, which this tenant has served: etcd may hold what only 1.36 can read. Set a patch version of 1.36",
+            "spec.version: 1.35.8 is older than 1.36, which this tenant has served: etcd may hold data that only 1.36 can read. Set a patch version of 1.36",
         ),
         (
             json!({"version": "1.33.0"}),
@@ -269,6 +289,12 @@ async fn what_the_platform_team_does_not_allow_is_refused_and_what_runs_goes_on(
             json!({"endpoint": {"type": "ClusterIP", "service": null}}),
             "spec.endpoint.service.loadBalancerClass: fast",
             "service.loadBalancerClasses",
+        ),
+        (
+            json!({"endpoint": {"type": "NodePort", "host": "192.0.2.7", "nodePort": 30443}}),
+            json!({"endpoint": {"type": "ClusterIP", "host": null, "nodePort": null}}),
+            "spec.endpoint.nodePort: 30443",
+            "service.nodePorts",
         ),
         (
             placement(json!({"nodeSelector": {"pool": "masters"}})),

@@ -1,13 +1,13 @@
 //! What becomes of the Job, and of the snapshot in the store, when an `EtcdBackup` is deleted.
 
 use super::*;
-use berth_api::backup::DeletionPolicy;
+use berth_api::backup::{DeletionPolicy, Kept};
 use berth_plan::backup_jobs::{Does, Pool};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 
 /// A newer backup of the same etcd.
-pub(super) fn newer(world: &mut Fixture, change: &dyn Fn(&mut Value)) {
+pub(super) fn newer(world: &mut BackupFixture, change: &dyn Fn(&mut Value)) {
     let mut other = json!({
         "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackup", "metadata": {"name": "two", "namespace": TEAM, "uid": "u2"},
         "spec": {"clusterRef": {"name": "acme"}, "store": "main"},
@@ -17,8 +17,8 @@ pub(super) fn newer(world: &mut Fixture, change: &dyn Fn(&mut Value)) {
     world.put(Kind::EtcdBackup, other);
 }
 
-pub(super) fn deleted() -> Fixture {
-    let mut world = Fixture::new();
+pub(super) fn deleted() -> BackupFixture {
+    let mut world = BackupFixture::new();
     world.ends("backup-one", Some("Complete"), &[verified()]);
     world.reconcile();
     world.observed.objects.retain(|key, _| !matches!(key.kind, Kind::Job | Kind::Pod));
@@ -48,7 +48,7 @@ fn the_last_proven_backup_stays_in_the_store_whatever_happens_to_its_object() {
     assert!(world.plan().plan.finished, "nobody asked for it");
     let mut world = deleted();
     newer(&mut world, &|_| {});
-    world.observed.objects.remove(&ObjectKey::cluster(Kind::Namespace, Fixture::home()));
+    world.observed.objects.remove(&ObjectKey::cluster(Kind::Namespace, BackupFixture::home()));
     assert!(world.plan().plan.finished, "no Job can run, and nothing hangs for that");
 }
 
@@ -72,16 +72,16 @@ fn one_that_is_superseded_is_deleted_in_the_store_first() {
 
 #[test]
 fn a_running_one_that_is_deleted_leaves_no_job() {
-    let mut world = Fixture::new();
+    let mut world = BackupFixture::new();
     world.ends("backup-one", None, &[]);
     world.backup.metadata.deletion_timestamp = Some(Time(world.now));
     let planned = world.plan();
     assert!(!planned.plan.finished);
-    assert_eq!(described(&planned), [format!("delete Job {}/backup-one", Fixture::home())]);
+    assert_eq!(described(&planned), [format!("delete Job {}/backup-one", BackupFixture::home())]);
 }
 
 /// Others of the namespace are being deleted.
-pub(super) fn many_deleted(world: &mut Fixture, count: usize) {
+pub(super) fn many_deleted(world: &mut BackupFixture, count: usize) {
     newer(world, &|_| {});
     let live = serde_json::to_value(&world.backup).unwrap();
     world.put(Kind::EtcdBackup, live);
@@ -95,7 +95,10 @@ pub(super) fn many_deleted(world: &mut Fixture, count: usize) {
 fn who_deletes_many_starts_few_jobs_at_once() {
     let mut world = deleted();
     many_deleted(&mut world, 3);
-    assert_eq!(described(&world.plan()).last().unwrap(), &format!("create Job {}/backup-one-delete", Fixture::home()));
+    assert_eq!(
+        described(&world.plan()).last().unwrap(),
+        &format!("create Job {}/backup-one-delete", BackupFixture::home())
+    );
     many_deleted(&mut world, 4);
     assert!(world.plan().plan.actions().next().is_none());
     assert!(world.says().contains("the snapshots of other EtcdBackups of this namespace to be deleted"));
@@ -106,7 +109,7 @@ fn one_that_cannot_be_deleted_keeps_no_other_from_it() {
     let mut world = deleted();
     many_deleted(&mut world, 4);
     let of = |n: usize| ObjectKey::namespaced(Kind::EtcdBackup, TEAM, format!("a{n}"));
-    let begins = |world: &Fixture| world.plan().plan.actions().next().is_some();
+    let begins = |world: &BackupFixture| world.plan().plan.actions().next().is_some();
     world.observed.stuck.insert(of(0));
     assert!(begins(&world), "its Job is refused");
     world.observed.stuck.clear();
@@ -122,7 +125,7 @@ fn keys_are_gone_when_the_job_that_deletes_has_failed() {
     let mut world = deleted();
     newer(&mut world, &|_| {});
     world.ends("backup-one-delete", Some("Failed"), &[failed(At::Store, "it answers 403")]);
-    let (home, own) = (Fixture::home(), BackupInput(world.input()).owner().labels);
+    let (home, own) = (BackupFixture::home(), BackupInput(world.input()).owner().labels);
     world.put(Kind::Secret, json!({"metadata": {"name": "backup-one-delete", "namespace": home, "labels": own}}));
     assert_eq!(described(&world.plan()), [format!("delete Secret {home}/backup-one-delete")]);
 }
@@ -137,7 +140,7 @@ fn the_key_of_another_namespace_is_not_deleted() {
 }
 
 /// An `EtcdRestore` has it on record.
-pub(super) fn restored(world: &mut Fixture, phase: &str) {
+pub(super) fn restored(world: &mut BackupFixture, phase: &str) {
     newer(world, &|_| {});
     let restore = json!({
         "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdRestore", "metadata": {"name": "back", "namespace": TEAM},
@@ -153,11 +156,14 @@ fn one_that_is_restored_stays_until_that_has_ended() {
     assert!(world.plan().plan.actions().next().is_none() && !world.plan().plan.finished);
     assert!(world.says().contains("EtcdRestore team-a/back, which restores it, to end"));
     restored(&mut world, "Restored");
-    assert_eq!(described(&world.plan()).last().unwrap(), &format!("create Job {}/backup-one-delete", Fixture::home()));
+    assert_eq!(
+        described(&world.plan()).last().unwrap(),
+        &format!("create Job {}/backup-one-delete", BackupFixture::home())
+    );
 }
 
 /// Its restore may find it damaged.
-pub(super) fn newer_is_restored(world: &mut Fixture, phase: &str) {
+pub(super) fn newer_is_restored(world: &mut BackupFixture, phase: &str) {
     restored(world, phase);
     let key = ObjectKey::namespaced(Kind::EtcdRestore, TEAM, "back");
     let restore = world.observed.objects.get_mut(&key).unwrap();
@@ -171,7 +177,10 @@ fn one_whose_only_successor_is_being_restored_stays_until_that_has_ended() {
     assert!(world.plan().plan.actions().next().is_none() && !world.plan().plan.finished);
     assert!(world.says().contains("EtcdRestore team-a/back to end, which finds out whether the newer backup is good"));
     newer_is_restored(&mut world, "Restored");
-    assert_eq!(described(&world.plan()).last().unwrap(), &format!("create Job {}/backup-one-delete", Fixture::home()));
+    assert_eq!(
+        described(&world.plan()).last().unwrap(),
+        &format!("create Job {}/backup-one-delete", BackupFixture::home())
+    );
 }
 
 #[test]
@@ -194,4 +203,102 @@ fn what_is_newer_is_told_by_the_api_servers_clock_and_by_revisions() {
 /// That of [`verified`].
 fn world_epoch() -> i64 {
     deleted().backup.status.and_then(|status| status.epoch).unwrap_or_default()
+}
+
+const LOCKED: &str = "store https://s3:9000: cannot delete prod/team-a/acme/id/20260101T000000Z-7.json in bucket b: it answers AccessDenied (403): Access Denied because object protected by object lock.";
+
+/// What a Job says whose snapshot the store keeps.
+pub(super) fn kept(until: Option<&str>) -> Outcome {
+    Outcome::Kept(Kept { until: until.map(str::to_owned), message: LOCKED.into() })
+}
+
+/// One is deleted, and its status says that the store keeps its snapshot.
+pub(super) fn is_kept(world: &mut BackupFixture, until: Option<&str>) {
+    newer(world, &|_| {});
+    world.ends("backup-one-delete", Some("Complete"), &[kept(until)]);
+    world.reconcile();
+    world.observed.objects.retain(|key, _| !matches!(key.kind, Kind::Job | Kind::Pod));
+}
+
+/// Neither for ever, nor again and again.
+#[test]
+fn what_the_store_keeps_is_told_and_deleted_once_it_may_be() {
+    for (until, ends) in [
+        (Some("2026-01-31T00:00:00Z"), None),
+        (Some("2033-01-01T00:00:00Z"), Some("until 2033-01-01T00:00:00Z")),
+        (None, Some("does not say until when")),
+    ] {
+        let mut world = deleted();
+        newer(&mut world, &|_| {});
+        world.ends("backup-one-delete", Some("Complete"), &[kept(until)]);
+        assert!(!world.plan().plan.finished);
+        world.reconcile();
+        let status = world.backup.status.clone().unwrap();
+        let said = status.kept.clone().unwrap();
+        assert_eq!((said.until.map(|at| at.0.to_string()).as_deref(), &*said.message), (until, LOCKED));
+        assert_eq!(status.phase.as_deref(), Some("Deleting"));
+        assert!(status.verified_at.is_some(), "it is proven as before");
+        let planned = world.plan();
+        assert_eq!(described(&planned), [format!("delete Job {}/backup-one-delete", BackupFixture::home())]);
+        world.observed.objects.retain(|key, _| !matches!(key.kind, Kind::Job | Kind::Pod));
+        let said = world.says();
+        assert!(said.contains("retention") && said.contains(LOCKED), "{said}");
+        assert!(described(&world.plan()).is_empty() && !world.plan().plan.finished, "it is not tried again");
+        world.now = "2026-01-01T02:00:00Z".parse().unwrap();
+        assert_eq!(world.plan().plan.finished, ends.is_some(), "{until:?}");
+        if let Some(words) = ends {
+            assert!(said.contains(words), "{said}");
+            continue;
+        }
+        let mut left = world.clone();
+        left.backup.spec.deletion_policy = DeletionPolicy::Retain;
+        assert!(left.plan().plan.finished, "whoever does not want to wait");
+        world.now = "2026-01-31T00:00:01Z".parse().unwrap();
+        assert_eq!(job_of(&world.plan()).key().name, "backup-one-delete");
+        world.ends("backup-one-delete", Some("Complete"), &[kept(until)]);
+        assert!(described(&world.plan())[0].starts_with("delete Job"), "the first Job, seen late");
+        world.observed.objects.retain(|key, _| !matches!(key.kind, Kind::Job | Kind::Pod));
+        world.ends("backup-one-delete", Some("Complete"), &[Outcome::Deleted]);
+        assert!(world.plan().plan.finished);
+    }
+}
+
+/// What is written is read again.
+#[test]
+fn the_end_of_a_retention_within_a_second_is_recorded_once_and_never_early() {
+    for (until, recorded) in [
+        ("2026-01-31T00:00:00.25Z", "2026-01-31T00:00:01Z"),
+        ("2026-01-31T00:00:00.000000001Z", "2026-01-31T00:00:01Z"),
+        ("2026-01-31T00:00:01Z", "2026-01-31T00:00:01Z"),
+    ] {
+        let mut world = deleted();
+        newer(&mut world, &|_| {});
+        world.ends("backup-one-delete", Some("Complete"), &[kept(Some(until))]);
+        world.reconcile();
+        world.backup = serde_json::from_value(serde_json::to_value(&world.backup).unwrap()).unwrap();
+        let at = world.backup.status.as_ref().and_then(|status| status.kept.as_ref()?.until.clone());
+        assert_eq!(at.map(|at| at.0.to_string()).as_deref(), Some(recorded), "{until}");
+        assert!(world.plan().outcome.is_none(), "{until} is recorded already");
+        assert_eq!(described(&world.plan()), [format!("delete Job {}/backup-one-delete", BackupFixture::home())]);
+    }
+}
+
+/// They wait for a time, and not for a place.
+#[test]
+fn what_the_store_keeps_holds_up_no_other() {
+    let mut world = deleted();
+    newer(&mut world, &|_| {});
+    for n in 0..6 {
+        let name = format!("kept-{n}");
+        world.put(
+            Kind::EtcdBackup,
+            json!({
+                "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackup",
+                "metadata": {"name": name, "namespace": TEAM, "uid": name, "deletionTimestamp": "2025-12-01T00:00:00Z"},
+                "spec": {"clusterRef": {"name": "acme"}, "store": "main", "deletionPolicy": "Delete"},
+                "status": {"phase": "Deleting", "kept": {"since": "2025-12-01T00:00:00Z", "message": "locked"}},
+            }),
+        );
+    }
+    assert_eq!(job_of(&world.plan()).key().name, "backup-one-delete");
 }

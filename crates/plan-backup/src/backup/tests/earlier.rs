@@ -1,7 +1,7 @@
 //! An older backup is read back by the Job of a newer one of its schedule.
 
-use super::super::job::task_of;
 use super::*;
+use crate::jobs::task_of;
 use berth_api::backup::{Earlier, Proof, ReadBack, Task};
 use berth_api::labels;
 use jiff::SignedDuration;
@@ -10,8 +10,8 @@ use serde_json::Value;
 const SNAPSHOT: &str = "prod/team-a/acme/id/20251201T000000Z-5.db";
 
 /// It is of a schedule, which names a proven backup.
-fn nightly() -> Fixture {
-    let mut w = Fixture::new();
+fn nightly() -> BackupFixture {
+    let mut w = BackupFixture::new();
     w.put(Kind::EtcdBackup, json!({
         "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackup",
         "metadata": {"name": "old", "namespace": TEAM, "uid": "old", "resourceVersion": "9", "creationTimestamp": "2025-12-01T00:00:00Z"},
@@ -29,18 +29,18 @@ fn nightly() -> Fixture {
     w
 }
 
-fn live<'a>(w: &'a mut Fixture, name: &str) -> &'a mut Value {
+fn live<'a>(w: &'a mut BackupFixture, name: &str) -> &'a mut Value {
     w.observed.objects.iter_mut().find(|(key, _)| key.name == name).unwrap().1
 }
 
-fn job_of(w: &Fixture) -> Value {
-    let planned = plan(w.input());
+fn job_of(w: &BackupFixture) -> Value {
+    let planned = BackupPlanner::plan(w.input());
     let job =
         planned.plan.actions().find_map(|a| if let Action::Create(o) = a { Some(o.value().clone()) } else { None });
     job.unwrap_or_else(|| panic!("{:?}", planned.plan.stages))
 }
 
-fn asked(w: &Fixture) -> Option<Earlier> {
+fn asked(w: &BackupFixture) -> Option<Earlier> {
     match task_of(&job_of(w)) {
         Some(Task::Take(take)) => take.earlier,
         other => panic!("{other:?}"),
@@ -52,7 +52,7 @@ fn old() -> Earlier {
 }
 
 /// Its Job was asked for that, and ended with this.
-fn ends(w: &mut Fixture, of: Earlier, failure: Option<(At, &str)>) {
+fn ends(w: &mut BackupFixture, of: Earlier, failure: Option<(At, &str)>) {
     let job = job_of(w);
     let Outcome::Verified(proof) = verified() else { panic!() };
     let failure = failure.map(|(at, message)| Failure { at, message: message.into() });
@@ -73,15 +73,15 @@ fn an_older_backup_is_read_back_and_marked_if_it_is_damaged() {
     ends(&mut w, old(), Some((At::Damaged, "it is cut")));
     // Its schedule may name another one by now.
     live(&mut w, "nightly")["status"] = json!({});
-    let key = earlier(&w.backup, &w.observed, &w.settings).unwrap();
+    let key = earlier(&w.backup, &w.observed).unwrap();
     assert_eq!(key.to_string(), format!("EtcdBackup {TEAM}/old"));
-    let planned = plan(w.input());
+    let planned = BackupPlanner::plan(w.input());
     let Some(Action::MarkDamaged { key, uid, status: marked, .. }) = planned.plan.actions().next() else {
         panic!("{:?}", described(&planned))
     };
     assert_eq!((&*key.name, &**uid), ("old", "old"));
     assert_eq!((&marked["damaged"]["by"], &marked["phase"]), (&json!("EtcdBackup one"), &json!("Failed")));
-    assert_eq!(planned.requeue_after, Some(super::super::SOON));
+    assert_eq!(planned.requeue_after, Some(crate::requeue::SOON));
     let said = status(w.input(), &planned, None);
     assert_eq!(said.phase.as_deref(), Some("Running"), "its Job stays until that is written");
 
@@ -89,12 +89,12 @@ fn an_older_backup_is_read_back_and_marked_if_it_is_damaged() {
     let mut refused = w.observed.clone();
     let job = refused.objects.iter_mut().find(|(key, _)| key.kind == Kind::Job).unwrap().1;
     job["metadata"]["creationTimestamp"] = (w.now - SignedDuration::from_mins(61)).to_string().into();
-    let planned = plan(Input { observed: &refused, ..w.input() });
+    let planned = BackupPlanner::plan(Input { observed: &refused, ..w.input() });
     assert_eq!((marks(&planned), planned.outcome.is_some()), (0, true));
 
     let marked = marked.clone();
     live(&mut w, "old")["status"] = marked;
-    let planned = plan(w.input());
+    let planned = BackupPlanner::plan(w.input());
     let said = status(w.input(), &planned, None);
     assert_eq!(said.phase.as_deref(), Some("Verified"), "{:?}", said.conditions);
     let read = said.read_back.unwrap();
@@ -138,7 +138,7 @@ fn only_what_its_own_job_was_asked_for_and_found_damaged_is_marked() {
     ] {
         let mut w = nightly();
         ends(&mut w, of, failure);
-        let planned = plan(w.input());
+        let planned = BackupPlanner::plan(w.input());
         assert_eq!(marks(&planned), 0);
         let said = status(w.input(), &planned, None);
         assert_eq!(said.phase.as_deref(), Some("Verified"));

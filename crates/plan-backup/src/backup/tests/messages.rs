@@ -1,6 +1,6 @@
 //! Situations of an `EtcdBackup`, for docs/reference/messages.md.
 
-use super::deletion::{deleted, many_deleted, newer, newer_is_restored, restored};
+use super::deletion::{deleted, is_kept, many_deleted, newer, newer_is_restored, restored};
 use super::volumes::{claim, on_a_volume};
 use super::*;
 use berth_api::backup::Damage;
@@ -10,7 +10,7 @@ use berth_testkit::situations::Situation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 
-type Change = fn(&mut Fixture);
+type Change = fn(&mut BackupFixture);
 
 /// Each message that an `EtcdBackup` can have.
 pub(crate) fn situations() -> Vec<Situation> {
@@ -18,7 +18,7 @@ pub(crate) fn situations() -> Vec<Situation> {
         ("an EtcdBackup is created", |_| {}),
         ("its Cluster does not exist", |w| remove(w, Kind::Cluster, "acme")),
         ("its Cluster has no control plane yet", |w| {
-            let home = Fixture::home();
+            let home = BackupFixture::home();
             remove(w, Kind::Namespace, &home);
         }),
         ("its Cluster cannot be read", |w| live(w, Kind::Cluster)["spec"]["etcd"] = json!({"replicas": "three"})),
@@ -35,12 +35,12 @@ pub(crate) fn situations() -> Vec<Situation> {
         ("a stand-alone EtcdCluster is to use a store that is for Clusters only", stands_alone),
         ("its etcd has no version", |w| live(w, Kind::EtcdCluster)["spec"]["version"] = "x".into()),
         ("no store is configured", |w| w.settings.backups.stores.clear()),
-        ("the store is not configured", |w| w.backup.spec.store = "other".into()),
+        ("the store is not configured", |w| w.backup.spec.store.name = "other".into()),
         ("the chart is older than backups", |w| w.settings.backups.image.clear()),
         ("the store's Secret is not there", |w| remove(w, Kind::Secret, "s3")),
         ("the store's Secret lacks a key", |w| w.secret("berth-system", "s3", &["accessKeyID"])),
         ("somebody else's Job has its name", |w| {
-            w.put(Kind::Job, json!({"metadata": {"name": "backup-one", "namespace": Fixture::home()}}));
+            w.put(Kind::Job, json!({"metadata": {"name": "backup-one", "namespace": BackupFixture::home()}}));
         }),
         ("many backups are due at once", |w| many(w, Pool::Platform)),
         ("the API server refuses the pods of its Job", |w| {
@@ -52,6 +52,20 @@ pub(crate) fn situations() -> Vec<Situation> {
             live(w, Kind::Job)["status"]["conditions"][0]["message"] =
                 "Job was active longer than specified deadline".into();
             w.observed.refused.insert("backup-one".into(), REFUSED.into());
+        }),
+        ("the API server refuses the pods of another Job in the namespace of its own", |w| {
+            let home = BackupFixture::home();
+            let seen = w.works(TEAM, "first", Pool::Platform);
+            (seen.home, seen.had_pod, seen.began) = (home, false, OLD.parse().unwrap());
+        }),
+        ("the API server refuses the pods of its Job, and of many others", |w| {
+            w.ends("backup-one", None, &[]);
+            for n in 0..4 {
+                let seen = w.works("team-b", &format!("b{n}"), Pool::Platform);
+                (seen.had_pod, seen.began) = (false, OLD.parse().unwrap());
+            }
+            let now = w.now - jiff::SignedDuration::from_secs(10);
+            live(w, Kind::Job)["metadata"]["creationTimestamp"] = now.to_string().into();
         }),
         ("its Job has not ended long after its deadline", |w| {
             w.ends("backup-one", None, &[]);
@@ -86,7 +100,14 @@ pub(crate) fn situations() -> Vec<Situation> {
             w.backup.metadata.labels = Some([(berth_api::labels::RECOVERY.to_owned(), "r".to_owned())].into());
         }),
     ];
-    let mut situations: Vec<Situation> = all.iter().map(|(text, change)| of(Fixture::new(), text, *change)).collect();
+    let mut situations: Vec<Situation> =
+        all.iter().map(|(text, change)| of(BackupFixture::new(), text, *change)).collect();
+    situations.extend(REFUSALS.iter().map(|(text, why)| {
+        let mut world = BackupFixture::new();
+        world.ends("backup-one", None, &[]);
+        world.observed.refused.insert("backup-one".into(), (*why).into());
+        of(world, text, |_| {})
+    }));
     let own: &[(&str, Change)] = &[
         ("stores of teams are not allowed", |w| w.settings.backups.endpoints.clear()),
         ("the Secret of the team's store is not there", |w| {
@@ -104,6 +125,11 @@ pub(crate) fn situations() -> Vec<Situation> {
         ("the region of the team's store is none", |w| own_store(w, &[("region", "a/b")])),
         ("the prefix of the team's store is none", |w| own_store(w, &[("prefix", "a/../b")])),
         ("pathStyle of the team's store is neither true nor false", |w| own_store(w, &[("pathStyle", "yes")])),
+        ("how the team's store is to encrypt is not known", |w| own_store(w, &[("serverSideEncryption", "yes")])),
+        ("the KMS key of the team's store is none", |w| {
+            own_store(w, &[("serverSideEncryption", "aws:kms"), ("kmsKeyID", "a b")]);
+        }),
+        ("the KMS key of the team's store is one without KMS", |w| own_store(w, &[("kmsKeyID", "a")])),
         ("many backups that go to stores of teams are due at once", |w| many(w, Pool::Teams)),
         ("others of its namespace are being taken that go to a store of the team's", |w| {
             for n in 0..2 {
@@ -112,7 +138,7 @@ pub(crate) fn situations() -> Vec<Situation> {
         }),
     ];
     situations.push(of(
-        Fixture::new(),
+        BackupFixture::new(),
         "others of its namespace are being taken that go to a store of the platform",
         |w| {
             w.settings.backups.concurrent = 4;
@@ -154,10 +180,13 @@ pub(crate) fn situations() -> Vec<Situation> {
             newer(w, &|_| {});
             w.ends("backup-one-delete", Some("Failed"), &[failed(At::Store, STORE)]);
         }),
+        ("the store keeps its snapshot until a time", |w| is_kept(w, Some("2026-01-31T03:04:05Z"))),
+        ("the store keeps its snapshot for years", |w| is_kept(w, Some("2033-01-31T03:04:05Z"))),
+        ("the store keeps its snapshot, and does not say until when", |w| is_kept(w, None)),
         ("its snapshot is deleted", |w| {
             newer(w, &|_| {});
             w.ends("backup-one-delete", Some("Complete"), &[Outcome::Deleted]);
-            let (home, labels) = (Fixture::home(), BackupInput(w.input()).owner().labels);
+            let (home, labels) = (BackupFixture::home(), BackupInput(w.input()).owner().labels);
             w.put(
                 Kind::Secret,
                 json!({"metadata": {"name": "backup-one-delete", "namespace": home, "labels": labels}}),
@@ -180,7 +209,7 @@ pub(crate) fn situations() -> Vec<Situation> {
     situations
 }
 
-pub(super) fn found_damaged(world: &mut Fixture) {
+pub(super) fn found_damaged(world: &mut BackupFixture) {
     world.ends("backup-one", Some("Complete"), &[verified()]);
     world.reconcile();
     world.observed.objects.retain(|key, _| !matches!(key.kind, Kind::Job | Kind::Pod));
@@ -192,37 +221,66 @@ pub(super) fn found_damaged(world: &mut Fixture) {
 const STORE: &str = "store https://s3:9000: cannot look for prod/team-a/acme/id/any.json in bucket b: it answers 403: the credentials do not allow it";
 const PROOF: &str = "restored, etcd has 2 keys, and had 3 when the snapshot was taken";
 
-const REFUSED: &str = r#"pods "backup-one-x7k2p" is forbidden: exceeded quota: small, requested: limits.memory=4Gi"#;
+/// What else the API server may say of a pod.
+const REFUSALS: &[(&str, &str)] = &[
+    ("a quota counts what the pods of its Job do not say", "failed quota: cpu: must specify limits.cpu for: backup"),
+    (
+        "a LimitRange refuses the pods of its Job",
+        "[maximum memory usage per Container is 1Gi, but limit is 4Gi, maximum memory usage per Pod is 2Gi, but limit is 4Gi, memory max limit to request ratio per Container is 4, but provided ratio is 8.000000]",
+    ),
+    (
+        "Pod Security refuses the pods of its Job",
+        r#"violates PodSecurity "restricted:latest": restricted volume types (volume "x" uses restricted volume type "hostPath")"#,
+    ),
+    (
+        "a policy refuses the pods of its Job",
+        "ValidatingAdmissionPolicy 'images.example.com' with binding 'all' denied request: not from our registry",
+    ),
+    (
+        "a webhook refuses the pods of its Job",
+        r#"admission webhook "images.example.com" denied the request: not from our registry"#,
+    ),
+    (
+        "a webhook that refuses the pods of its Job is down",
+        r#"Internal error occurred: failed calling webhook "images.example.com": failed to call webhook: connection refused"#,
+    ),
+];
+
+/// When a Job was created that is before its deadline.
+const OLD: &str = "2025-12-31T23:59:00Z";
+
+const REFUSED: &str =
+    "exceeded quota: small, requested: limits.memory=4Gi, used: limits.memory=6Gi, limited: limits.memory=8Gi";
 
 /// Other teams' take all places.
-fn many(world: &mut Fixture, pool: Pool) {
+fn many(world: &mut BackupFixture, pool: Pool) {
     for n in 0..4 {
         world.works(&format!("team-b{}", n / 2), &format!("b{n}"), pool);
     }
 }
 
 /// A Job of this name that was made for another object.
-fn earlier(world: &mut Fixture, job: &str) {
+fn earlier(world: &mut BackupFixture, job: &str) {
     world.ends(job, None, &[]);
     live(world, Kind::Job)["metadata"]["labels"][labels::ETCD_BACKUP_UID] = "u0".into();
 }
 
-fn of(mut world: Fixture, text: &'static str, change: Change) -> Situation {
+fn of(mut world: BackupFixture, text: &'static str, change: Change) -> Situation {
     change(&mut world);
     world.reconcile();
     Situation::of("EtcdBackup", text, &world.backup)
 }
 
-fn live(world: &mut Fixture, kind: Kind) -> &mut Value {
+fn live(world: &mut BackupFixture, kind: Kind) -> &mut Value {
     let found = world.observed.objects.iter_mut().find(|(key, _)| key.kind == kind);
     found.map(|(_, object)| object).expect("it is there")
 }
 
-fn live_claim(world: &mut Fixture) -> &mut Value {
+fn live_claim(world: &mut BackupFixture) -> &mut Value {
     world.observed.objects.get_mut(&claim()).expect("it is there")
 }
 
-fn remove(world: &mut Fixture, kind: Kind, name: &str) {
+fn remove(world: &mut BackupFixture, kind: Kind, name: &str) {
     let is = |key: &ObjectKey| key.kind == kind && key.name == name;
     world.observed.objects.retain(|key, _| !is(key));
     world.observed.secrets.retain(|key, _| !is(key));

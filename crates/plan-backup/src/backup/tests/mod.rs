@@ -4,26 +4,28 @@ mod deletion;
 mod earlier;
 pub(crate) mod messages;
 mod places;
+mod refused;
 mod volumes;
 
 use super::status::status;
 use super::*;
 use berth_api::backup::{At, EtcdBackupStatus, Failure, Manifest, Store, Subject};
-use berth_api::conditions::{self, ConditionType};
+use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::labels;
 use berth_plan::backup_jobs::{BackupJob, Does, Pool};
 use berth_plan::model::Action;
 use berth_plan::secrets::SecretFacts;
 use berth_plan::settings::BackupStore;
 use berth_plan::{Observed, Settings};
-use berth_render::Object;
+use berth_render::{Kind, Object};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A tenant with a formed etcd, a store, and an `EtcdBackup`.
-struct Fixture {
+#[derive(Clone)]
+struct BackupFixture {
     backup: EtcdBackup,
     observed: Observed,
     settings: Settings,
@@ -33,17 +35,17 @@ struct Fixture {
 const TEAM: &str = "team-a";
 
 /// The same in a store of the team's own.
-fn in_own_store() -> Fixture {
-    let mut w = Fixture::new();
-    w.backup.spec.store = String::new();
-    w.backup.spec.secret_ref = Some(berth_api::backup::StoreSecret { name: "mine".into() });
+fn in_own_store() -> BackupFixture {
+    let mut w = BackupFixture::new();
+    w.backup.spec.store.name = String::new();
+    w.backup.spec.store.secret_ref = Some(berth_api::backup::StoreSecret { name: "mine".into() });
     w.settings.backups.endpoints = vec!["https://s3.team:9000".into()];
     own_store(&mut w, &[]);
     w
 }
 
 /// Its Secret, with these keys instead.
-fn own_store(w: &mut Fixture, but: &[(&str, &str)]) {
+fn own_store(w: &mut BackupFixture, but: &[(&str, &str)]) {
     let mut data = BTreeMap::from([
         ("endpoint", "https://s3.team:9000"),
         ("bucket", "teams"),
@@ -67,10 +69,10 @@ fn own_store(w: &mut Fixture, but: &[(&str, &str)]) {
 fn a_backup_goes_to_a_store_of_the_teams_own() {
     let mut w = in_own_store();
     w.settings.backups.stores.clear();
-    let planned = plan(w.input());
+    let planned = BackupPlanner::plan(w.input());
     let secret = planned.plan.actions().find_map(|a| if let Action::Secret(s) = a { Some(s.clone()) } else { None });
     let secret = secret.expect("a copy beside the Job");
-    assert_eq!(secret.key.namespace, Some(Fixture::home()));
+    assert_eq!(secret.key.namespace, Some(BackupFixture::home()));
     let source = ObjectKey::namespaced(Kind::Secret, TEAM, "mine");
     let copied = |entry: &berth_plan::model::SecretEntry| match entry {
         berth_plan::model::SecretEntry::Copy { name, source: of } if *of == source => name.clone(),
@@ -86,13 +88,19 @@ fn a_backup_goes_to_a_store_of_the_teams_own() {
     }
     let everything = format!("{planned:?} {:?}", status(w.input(), &planned, None));
     assert!(!everything.contains("dontsay") && !everything.contains("AKIA-team"));
+    own_store(&mut w, &[("sessionToken", "dontsay"), ("serverSideEncryption", "aws:kms"), ("kmsKeyID", "k1")]);
+    let everything = format!("{:?}", BackupPlanner::plan(w.input()));
+    for word in ["sessionToken", "serverSideEncryption", "aws:kms", "kmsKeyId", "k1"] {
+        assert!(everything.contains(word), "{word}: {everything}");
+    }
+    assert!(!everything.contains("dontsay"));
 }
 
 /// The etcd of a team that chose a registry of its own.
-fn of_own_registry(w: &mut Fixture) {
+fn of_own_registry(w: &mut BackupFixture) {
     let containers = json!([{"name": "etcd", "image": "mirror.example.com/teams/a/etcd:3.6.16-0"}]);
     let set = json!({
-        "metadata": {"name": "etcd", "namespace": Fixture::home()},
+        "metadata": {"name": "etcd", "namespace": BackupFixture::home()},
         "spec": {"template": {"spec": {"containers": containers}}},
     });
     w.put(Kind::StatefulSet, set);
@@ -101,14 +109,14 @@ fn of_own_registry(w: &mut Fixture) {
 /// Who chooses a registry chooses what runs from it.
 #[test]
 fn no_job_runs_a_program_of_a_team() {
-    let image = |w: &Fixture| {
+    let image = |w: &BackupFixture| {
         let job = w.plan().plan.actions().find_map(|a| if let Action::Create(o) = a { Some(o.clone()) } else { None });
         job.unwrap().get("/spec/template/spec/containers/0/image").and_then(Value::as_str).map(str::to_owned)
     };
     let mut w = in_own_store();
     of_own_registry(&mut w);
     assert_eq!(image(&w).as_deref(), Some("registry.k8s.io/etcd:3.6.16-0"), "it reaches more than the team's own pods");
-    let mut w = Fixture::new();
+    let mut w = BackupFixture::new();
     of_own_registry(&mut w);
     assert_eq!(image(&w).as_deref(), Some("registry.k8s.io/etcd:3.6.16-0"));
     w.settings.registry = "mirror.example.com/k8s/".into();
@@ -123,7 +131,7 @@ fn no_job_runs_a_program_of_a_team() {
 pub(crate) fn jobs_of_own_registry() -> Vec<Value> {
     let mut deleted = deletion::deleted();
     deletion::newer(&mut deleted, &|_| {});
-    let jobs = [Fixture::new(), in_own_store(), deleted].map(|mut w| {
+    let jobs = [BackupFixture::new(), in_own_store(), deleted].map(|mut w| {
         of_own_registry(&mut w);
         job_of(&w.plan()).into_value()
     });
@@ -131,8 +139,8 @@ pub(crate) fn jobs_of_own_registry() -> Vec<Value> {
 }
 
 /// Its etcd is the team's own, beside it.
-fn stands_alone(w: &mut Fixture) {
-    let mut etcd = w.observed.objects[&asks(&w.backup, &w.settings).etcd].clone();
+fn stands_alone(w: &mut BackupFixture) {
+    let mut etcd = w.observed.objects[&crate::Target::from(&w.backup).etcd].clone();
     etcd["metadata"]["namespace"] = TEAM.into();
     w.put(Kind::EtcdCluster, etcd);
     w.backup.spec.cluster_ref = None;
@@ -141,7 +149,7 @@ fn stands_alone(w: &mut Fixture) {
 
 #[test]
 fn keys_of_the_platform_are_put_beside_no_team_that_it_does_not_name() {
-    let mut w = Fixture::new();
+    let mut w = BackupFixture::new();
     stands_alone(&mut w);
     let said = w.says();
     assert!(said.contains("NotAllowed: spec.store: store main is not for a stand-alone EtcdCluster"), "{said}");
@@ -155,10 +163,10 @@ fn keys_of_the_platform_are_put_beside_no_team_that_it_does_not_name() {
 /// Members that clients were not told of count, too, and none of those that are left is left out.
 #[test]
 fn members_that_are_named_are_all_asked_and_each_has_to_answer() {
-    let mut w = Fixture::new();
+    let mut w = BackupFixture::new();
     w.backup.spec.without_quorum = true;
-    let task = |w: &Fixture| {
-        let planned = plan(w.input());
+    let task = |w: &BackupFixture| {
+        let planned = BackupPlanner::plan(w.input());
         let job =
             planned.plan.actions().find_map(|a| if let Action::Create(o) = a { Some(o.value().clone()) } else { None });
         let said = status(w.input(), &planned, None).conditions;
@@ -186,11 +194,11 @@ fn members_that_are_named_are_all_asked_and_each_has_to_answer() {
     assert!(said.contains("to say which members are left"), "{said}");
 }
 
-fn etcd(w: &mut Fixture) -> &mut Value {
+fn etcd(w: &mut BackupFixture) -> &mut Value {
     w.observed.objects.iter_mut().find(|(key, _)| key.kind == Kind::EtcdCluster).unwrap().1
 }
 
-impl Fixture {
+impl BackupFixture {
     fn new() -> Self {
         let backup = json!({
             "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackup",
@@ -221,7 +229,7 @@ impl Fixture {
             settings,
             now,
         };
-        let home = Fixture::home();
+        let home = BackupFixture::home();
         let labels =
             json!({labels::MANAGED_BY: "berth", labels::CLUSTER_NAME: "acme", labels::CLUSTER_NAMESPACE: TEAM});
         world.put(Kind::Namespace, json!({"metadata": {"name": home, "labels": labels}}));
@@ -268,7 +276,9 @@ impl Fixture {
     /// A Job takes that other backup, since this moment.
     fn works(&mut self, namespace: &str, name: &str, pool: Pool) -> &mut BackupJob {
         let of = ObjectKey::namespaced(Kind::EtcdBackup, namespace, name);
-        let seen = BackupJob { of, does: Does::Take, pool, stands_alone: false, began: self.now, ended: false };
+        let home = format!("home-of-{namespace}-{name}");
+        let (does, stands_alone, had_pod, ended) = (Does::Take, false, true, false);
+        let seen = BackupJob { of, does, pool, home, stands_alone, had_pod, began: self.now, ended };
         let all = Arc::make_mut(&mut self.observed.backup_jobs);
         all.push(seen);
         all.last_mut().unwrap()
@@ -279,7 +289,7 @@ impl Fixture {
     }
 
     fn plan(&self) -> BackupPlan {
-        plan(self.input())
+        BackupPlanner::plan(self.input())
     }
 
     /// Plans and takes the status in, as the driver does; what it says.
@@ -301,7 +311,7 @@ impl Fixture {
 
     /// The Job is there, and its pod ended with this.
     fn ends(&mut self, job: &str, condition: Option<&str>, messages: &[Outcome]) {
-        let (home, labels) = (Self::home(), BackupInput(self.input()).owner().labels);
+        let (home, labels) = (Self::home(), json!(BackupInput(self.input()).owner().labels));
         let conditions: Vec<_> = condition
             .map(|type_| json!({"type": type_, "status": "True", "message": "too often"}))
             .into_iter()
@@ -311,7 +321,7 @@ impl Fixture {
         }));
         for (n, message) in messages.iter().enumerate() {
             let mut labels = labels.clone();
-            labels.insert(labels::JOB_NAME.into(), job.into());
+            labels[labels::JOB_NAME] = job.into();
             let message = serde_json::to_string(message).unwrap();
             let end = json!({"exitCode": 1, "finishedAt": format!("2026-01-01T00:00:0{n}Z"), "message": message});
             self.put(Kind::Pod, json!({
@@ -358,9 +368,9 @@ fn job_of(planned: &BackupPlan) -> Object {
 
 #[test]
 fn a_job_runs_beside_etcd_with_a_copy_of_the_credentials_and_nothing_else() {
-    let world = Fixture::new();
+    let world = BackupFixture::new();
     let planned = world.plan();
-    let home = Fixture::home();
+    let home = BackupFixture::home();
     assert_eq!(
         described(&planned),
         [
@@ -388,7 +398,7 @@ fn a_job_runs_beside_etcd_with_a_copy_of_the_credentials_and_nothing_else() {
 
 #[test]
 fn an_image_volume_needs_no_init_container() {
-    let mut world = Fixture::new();
+    let mut world = BackupFixture::new();
     world.settings.agent_delivery = berth_api::common::AgentDelivery::ImageVolume;
     let job = job_of(&world.plan());
     assert_eq!(job.get("/spec/template/spec/initContainers"), None);
@@ -396,20 +406,73 @@ fn an_image_volume_needs_no_init_container() {
 }
 
 #[test]
+fn each_container_of_a_job_gets_what_is_asked_for_and_else_what_the_chart_says() {
+    let amounts = |value: Value| serde_json::from_value(value).unwrap();
+    let of = |defaults: Value, asked: Value| {
+        let mut world = BackupFixture::new();
+        world.settings.helpers.resources = amounts(defaults["resources"].clone());
+        world.settings.helpers.jobs = amounts(defaults["jobs"].clone());
+        let etcd = ObjectKey::namespaced(Kind::EtcdCluster, BackupFixture::home(), "etcd");
+        world.observed.objects.get_mut(&etcd).unwrap()["spec"]["helpers"] = asked;
+        let job = job_of(&world.plan());
+        let resources = |path: &str| job.get(&format!("/spec/template/spec/{path}/0/resources")).unwrap().clone();
+        (resources("initContainers"), resources("containers"))
+    };
+    let install = json!({"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"memory": "64Mi"}});
+    let own = json!({"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "4Gi"}});
+    assert_eq!(of(json!({}), json!({})), (install, own.clone()));
+    let all = json!({
+        "limits": {"cpu": "20m", "memory": "32Mi", "ephemeral-storage": "64Mi"},
+        "requests": {"cpu": "5m", "memory": "8Mi", "ephemeral-storage": "16Mi"},
+    });
+    let helper = json!({"limits": {"cpu": "20m", "memory": "32Mi"}, "requests": all["requests"]});
+    let its_own = own.clone();
+    for (defaults, asked) in [(json!({"resources": all}), json!({})), (json!({}), json!({"resources": all}))] {
+        let (install, own) = of(defaults, asked);
+        assert_eq!(own, its_own, "it would not do with what is for a helper");
+        assert_eq!(install, helper, "the pod is evicted for the limits on storage that there are");
+    }
+    let of_jobs = json!({"resources": {"limits": {"ephemeral-storage": "42Gi"}}});
+    let (install, own) = of(json!({}), json!({"resources": all, "jobs": of_jobs}));
+    assert_eq!((&install, &own["limits"]["ephemeral-storage"]), (&all, &json!("42Gi")));
+    let (_, own) = of(json!({"resources": all, "jobs": {"limits": {"cpu": "2", "memory": "8Gi"}}}), json!({}));
+    assert_eq!(own["limits"], json!({"cpu": "2", "memory": "8Gi"}));
+    let (_, own) = of(
+        json!({"jobs": {"limits": {"cpu": "2"}}}),
+        json!({"resources": all, "jobs": {"resources": {"limits": {"cpu": "3"}}}}),
+    );
+    assert_eq!(own["limits"], json!({"cpu": "3", "memory": "4Gi"}));
+}
+
+#[test]
+fn a_job_reaches_its_store_by_the_charts_proxy() {
+    let names = |proxy: Option<Value>| {
+        let mut world = BackupFixture::new();
+        world.settings.proxy = proxy.map(|proxy| serde_json::from_value(proxy).unwrap());
+        let job = job_of(&world.plan());
+        let env = job.get("/spec/template/spec/containers/0/env").unwrap().clone();
+        env.as_array().unwrap().iter().map(|v| v["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(None), ["BERTH_BACKUP_TASK"]);
+    let proxy = json!({"https": "http://proxy:3128"});
+    assert_eq!(names(Some(proxy)), ["BERTH_BACKUP_TASK", "HTTPS_PROXY", "NO_PROXY"]);
+}
+
+#[test]
 fn what_is_missing_is_named_with_the_way_out() {
-    let says = |change: &dyn Fn(&mut Fixture)| {
-        let mut world = Fixture::new();
+    let says = |change: &dyn Fn(&mut BackupFixture)| {
+        let mut world = BackupFixture::new();
         change(&mut world);
         world.says()
     };
-    let home = Fixture::home();
+    let home = BackupFixture::home();
     let remove = |kind, namespace: &str, name: &str| {
         let key = if kind == Kind::Namespace {
             ObjectKey::cluster(kind, name)
         } else {
             ObjectKey::namespaced(kind, namespace, name)
         };
-        move |world: &mut Fixture| {
+        move |world: &mut BackupFixture| {
             world.observed.objects.remove(&key);
             world.observed.secrets.remove(&key);
         }
@@ -430,19 +493,19 @@ fn what_is_missing_is_named_with_the_way_out() {
         "Waiting StoreUnavailable: waiting for key ca.crt of Secret berth-system/s3",
     );
     starts(
-        says(&|w| w.backup.spec.store = "other".into()),
-        "Waiting StoreUnavailable: spec.store: no store other: there are main",
+        says(&|w| w.backup.spec.store.name = "other".into()),
+        "Waiting StoreUnavailable: spec.store: no store other: only main",
     );
     starts(
         says(&|w| w.settings.backups.image.clear()),
         "Waiting StoreUnavailable: the operator was started without --backup-image",
     );
-    let no_clients = |w: &mut Fixture| {
-        let key = asks(&w.backup, &w.settings).etcd;
+    let no_clients = |w: &mut BackupFixture| {
+        let key = crate::Target::from(&w.backup).etcd;
         w.observed.objects.get_mut(&key).unwrap()["status"]["clients"] = json!([]);
     };
     starts(says(&no_clients), "Waiting Waiting: waiting for client backup of EtcdCluster");
-    let alone = |w: &mut Fixture| {
+    let alone = |w: &mut BackupFixture| {
         no_clients(w);
         stands_alone(w);
         w.settings.backups.stores[0].namespaces.push(TEAM.into());
@@ -451,22 +514,23 @@ fn what_is_missing_is_named_with_the_way_out() {
         says(&alone),
         "Waiting Waiting: waiting for client backup of EtcdCluster team-a/etcd: add {name: backup} to its spec.clients",
     );
-    let foreign =
-        |w: &mut Fixture| w.put(Kind::Job, json!({"metadata": {"name": "backup-one", "namespace": Fixture::home()}}));
+    let foreign = |w: &mut BackupFixture| {
+        w.put(Kind::Job, json!({"metadata": {"name": "backup-one", "namespace": BackupFixture::home()}}));
+    };
     starts(says(&foreign), "Waiting ForeignObject: Job acme-");
 }
 
 #[test]
 fn what_the_pod_says_becomes_the_status_and_stays_when_the_job_is_gone() {
-    let mut world = Fixture::new();
+    let mut world = BackupFixture::new();
     world.ends("backup-one", None, &[failed(At::Store, "no connection")]);
     let said = world.says();
-    assert_eq!(said, "Running Waiting: waiting for another try of its Job; the last one: no connection");
+    assert_eq!(said, "Running Waiting: waiting for a retry of its Job; the last error: no connection");
     world.ends("backup-one", Some("Complete"), &[failed(At::Store, "no connection"), verified()]);
     let (planned, status) = world.reconcile();
     assert!(described(&planned).is_empty(), "the Job stays until its result is recorded");
     assert_eq!((status.revision, status.keys, status.phase.as_deref()), (Some(7), Some(3), Some("Verified")));
-    let home = Fixture::home();
+    let home = BackupFixture::home();
     let (planned, _) = world.reconcile();
     assert_eq!(described(&planned), [format!("delete Job {home}/backup-one")]);
     world.observed.objects.retain(|key, _| !matches!(key.kind, Kind::Job | Kind::Pod));
@@ -478,14 +542,15 @@ fn what_the_pod_says_becomes_the_status_and_stays_when_the_job_is_gone() {
 
 #[test]
 fn damage_stays_whatever_happens_and_an_earlier_berths_proof_has_its_time() {
-    let mut world = Fixture::new();
+    let mut world = BackupFixture::new();
     messages::found_damaged(&mut world);
     let found = world.backup.status.clone().unwrap();
     assert_eq!(found.phase.as_deref(), Some("Failed"), "an earlier Berth counts it for nothing, and takes none anew");
     let (planned, again) = world.reconcile();
     assert!(planned.plan.is_empty());
     assert_eq!(again, found, "at rest nothing changes");
-    let failure = berth_plan::Failure { reason: Reason::Error, message: "the API server is away".into() };
+    let failure =
+        berth_plan::Failure { reason: Reason::Error, message: "the API server is away".into(), in_tenant: false };
     let planned = world.plan();
     let failed = status(world.input(), &planned, Some(&failure));
     assert!(conditions::is_true(&failed.conditions, ConditionType::Damaged) && failed.damaged == found.damaged);
@@ -494,7 +559,7 @@ fn damage_stays_whatever_happens_and_an_earlier_berths_proof_has_its_time() {
     world.backup.status.as_mut().unwrap().phase = Some("Verified".into());
     assert_eq!(world.reconcile().1, found);
 
-    let mut world = Fixture::new();
+    let mut world = BackupFixture::new();
     world.ends("backup-one", Some("Complete"), &[verified()]);
     let (_, proven) = world.reconcile();
     let at = |status: &EtcdBackupStatus| {
@@ -509,11 +574,11 @@ fn damage_stays_whatever_happens_and_an_earlier_berths_proof_has_its_time() {
 
 #[test]
 fn what_a_pod_of_an_earlier_job_said_does_not_count() {
-    let mut world = Fixture::new();
+    let mut world = BackupFixture::new();
     world.ends("backup-one", None, &[verified()]);
     let pod = world.observed.objects.iter_mut().find(|(key, _)| key.kind == Kind::Pod).unwrap().1;
     pod["metadata"]["labels"]["batch.kubernetes.io/controller-uid"] = "earlier".into();
-    assert!(world.says().contains("its Job to take the snapshot"));
+    assert!(world.says().contains("its Job to take and prove"));
     let pod = world.observed.objects.iter_mut().find(|(key, _)| key.kind == Kind::Pod).unwrap().1;
     pod["metadata"]["labels"]["batch.kubernetes.io/controller-uid"] = "job".into();
     assert_eq!(world.reconcile().1.phase.as_deref(), Some("Verified"));
@@ -526,17 +591,17 @@ fn a_failure_is_the_end_and_says_what_is_at_fault() {
         (failed(At::Proof, "another hash"), "Failed BackupNotProven: another hash"),
         (failed(At::Etcd, "no member"), "Failed BackupFailed: no member"),
     ] {
-        let mut world = Fixture::new();
+        let mut world = BackupFixture::new();
         world.ends("backup-one", Some("Failed"), &[outcome]);
         assert_eq!(world.says(), wanted);
         world.observed.objects.retain(|key, _| !matches!(key.kind, Kind::Job | Kind::Pod));
         assert_eq!(world.says(), wanted, "and stays");
         assert!(described(&world.plan()).is_empty(), "it is not tried again");
     }
-    let mut world = Fixture::new();
+    let mut world = BackupFixture::new();
     world.ends("backup-one", Some("Failed"), &[]);
     assert_eq!(world.says(), "Failed BackupFailed: its Job failed: too often");
-    let mut world = Fixture::new();
+    let mut world = BackupFixture::new();
     world.ends("backup-one", Some("Complete"), &[]);
-    assert_eq!(world.says(), "Failed BackupFailed: its Job's pod is gone, and with it what it said");
+    assert_eq!(world.says(), "Failed BackupFailed: its Job's pod is gone, and with it the result");
 }

@@ -6,20 +6,20 @@ use berth_api::labels;
 use berth_plan::backup_jobs::{BackupJob, Does, Pool};
 use jiff::SignedDuration;
 
-const BEFORE: &str = "2025-12-31T00:00:00Z";
-const AFTER: &str = "2026-01-02T00:00:00Z";
+pub(super) const BEFORE: &str = "2025-12-31T00:00:00Z";
+pub(super) const AFTER: &str = "2026-01-02T00:00:00Z";
 
-fn begins(world: &Fixture) -> bool {
+pub(super) fn begins(world: &BackupFixture) -> bool {
     let planned = world.plan();
     let creates = planned.plan.actions().any(|a| matches!(a, Action::Create(o) if o.key().kind == Kind::Job));
     assert_eq!(creates, planned.phase != "Queued", "{planned:?}");
     creates
 }
 
-impl Fixture {
-    fn other(&mut self, namespace: &str, name: &str, phase: &str, created: &str) {
+impl BackupFixture {
+    pub(super) fn other(&mut self, namespace: &str, name: &str, phase: &str, created: &str) {
         let metadata = json!({"name": name, "namespace": namespace, "uid": name, "creationTimestamp": created});
-        let of = match &self.backup.spec.secret_ref {
+        let of = match &self.backup.spec.store.secret_ref {
             Some(own) => json!({"clusterRef": {"name": "acme"}, "secretRef": own}),
             None => json!({"clusterRef": {"name": "acme"}}),
         };
@@ -29,7 +29,7 @@ impl Fixture {
 
 #[test]
 fn no_more_run_at_once_than_the_chart_says_and_one_that_cannot_holds_up_nobody() {
-    let mut world = Fixture::new();
+    let mut world = BackupFixture::new();
     world.settings.backups.concurrent = 2;
     world.other("team-b", "waits", "Waiting", BEFORE);
     world.other("team-b", "done", "Verified", BEFORE);
@@ -45,7 +45,7 @@ fn no_more_run_at_once_than_the_chart_says_and_one_that_cannot_holds_up_nobody()
 
 #[test]
 fn a_team_with_many_does_not_keep_others_from_their_turn() {
-    let mut world = Fixture::new();
+    let mut world = BackupFixture::new();
     world.settings.backups.concurrent = 2;
     world.works("team-b", "runs", Pool::Platform);
     for n in 0..5 {
@@ -66,7 +66,7 @@ fn a_team_with_many_does_not_keep_others_from_their_turn() {
 /// Whoever may write statuses, or refuses the Job, makes an object that says so for ever.
 #[test]
 fn what_says_that_it_runs_and_has_no_job_holds_no_place() {
-    let mut world = Fixture::new();
+    let mut world = BackupFixture::new();
     for n in 0..9 {
         world.other("team-b", &format!("forged-{n}"), "Running", BEFORE);
     }
@@ -75,7 +75,7 @@ fn what_says_that_it_runs_and_has_no_job_holds_no_place() {
 
 #[test]
 fn a_place_ends_with_the_deadline_of_its_job_whatever_its_object_says() {
-    let mut world = Fixture::new();
+    let mut world = BackupFixture::new();
     world.settings.backups.concurrent = 1;
     world.other("team-b", "runs", "Running", BEFORE);
     let now = world.now;
@@ -93,7 +93,7 @@ fn a_place_ends_with_the_deadline_of_its_job_whatever_its_object_says() {
 /// A Job is counted also where its object is gone: it was deleted by force, or has ended meanwhile.
 #[test]
 fn a_job_without_its_object_holds_its_place() {
-    let mut world = Fixture::new();
+    let mut world = BackupFixture::new();
     world.settings.backups.concurrent = 1;
     world.works("team-b", "gone", Pool::Platform);
     assert!(!begins(&world));
@@ -101,7 +101,7 @@ fn a_job_without_its_object_holds_its_place() {
 
 #[test]
 fn it_runs_once_its_job_is_seen() {
-    let mut world = Fixture::new();
+    let mut world = BackupFixture::new();
     assert_eq!(world.plan().phase, "Waiting", "what refuses its Job keeps nobody else waiting");
     world.ends("backup-one", None, &[]);
     assert_eq!(world.plan().phase, "Running");
@@ -110,7 +110,7 @@ fn it_runs_once_its_job_is_seen() {
 /// Where nothing can be written for one namespace, also no status is.
 #[test]
 fn what_berth_cannot_get_on_with_is_passed_over_by_what_it_can() {
-    let mut world = Fixture::new();
+    let mut world = BackupFixture::new();
     world.settings.backups.concurrent = 1;
     for (namespace, phase) in [("team-b", json!(null)), ("team-c", json!("Queued"))] {
         let metadata = json!({"name": "b", "namespace": namespace, "uid": namespace, "creationTimestamp": BEFORE});
@@ -128,7 +128,7 @@ fn what_berth_cannot_get_on_with_is_passed_over_by_what_it_can() {
 
 #[test]
 fn stores_of_teams_have_places_of_their_own_and_one_namespace_has_half_of_them_at_most() {
-    let mut world = Fixture::new();
+    let mut world = BackupFixture::new();
     for n in 0..9 {
         world.works("team-b", &format!("slow-{n}"), Pool::Teams);
     }
@@ -143,7 +143,7 @@ fn stores_of_teams_have_places_of_their_own_and_one_namespace_has_half_of_them_a
     world.works(TEAM, "second", Pool::Teams);
     assert!(!begins(&world));
     let said = world.says();
-    assert!(said.contains("its turn: 2 of namespace team-a are being taken"), "{said}");
+    assert!(said.contains("its turn: 2 of namespace team-a run"), "{said}");
     let mut world = in_own_store();
     for n in 0..9 {
         world.works("team-b", &format!("slow-{n}"), Pool::Teams);
@@ -177,12 +177,12 @@ fn a_job_in_a_teams_namespace_counts_where_berth_has_seen_it() {
 
 #[test]
 fn a_job_says_whose_time_it_takes_and_for_which_object_it_is_made() {
-    let label = |world: &Fixture, name: &str| {
+    let label = |world: &BackupFixture, name: &str| {
         let job = job_of(&world.plan());
         job.value()["metadata"]["labels"][name].as_str().map(str::to_owned)
     };
-    assert_eq!(label(&Fixture::new(), labels::BACKUP_POOL), None);
-    assert_eq!(label(&Fixture::new(), labels::ETCD_BACKUP_UID).as_deref(), Some("u1"));
+    assert_eq!(label(&BackupFixture::new(), labels::BACKUP_POOL), None);
+    assert_eq!(label(&BackupFixture::new(), labels::ETCD_BACKUP_UID).as_deref(), Some("u1"));
     let own = in_own_store();
     assert_eq!(label(&own, labels::BACKUP_POOL).as_deref(), Some("teams"));
     let mut live = job_of(&own.plan()).value().clone();
@@ -195,13 +195,13 @@ fn a_job_says_whose_time_it_takes_and_for_which_object_it_is_made() {
 
 #[test]
 fn a_job_that_never_ends_is_given_up_with_its_keys() {
-    let mut world = Fixture::new();
+    let mut world = BackupFixture::new();
     world.ends("backup-one", None, &[]);
-    let (home, own) = (Fixture::home(), BackupInput(world.input()).owner().labels);
+    let (home, own) = (BackupFixture::home(), BackupInput(world.input()).owner().labels);
     world.put(Kind::Secret, json!({"metadata": {"name": "backup-one", "namespace": home, "labels": own}}));
-    let began = |world: &mut Fixture, minutes: i64| {
+    let began = |world: &mut BackupFixture, minutes: i64| {
         let at = world.now - SignedDuration::from_mins(minutes);
-        let key = ObjectKey::namespaced(Kind::Job, Fixture::home(), "backup-one");
+        let key = ObjectKey::namespaced(Kind::Job, BackupFixture::home(), "backup-one");
         world.observed.objects.get_mut(&key).unwrap()["metadata"]["creationTimestamp"] = at.to_string().into();
     };
     began(&mut world, 69);
@@ -215,7 +215,7 @@ fn a_job_that_never_ends_is_given_up_with_its_keys() {
 
 #[test]
 fn a_job_without_a_pod_says_what_refuses_it() {
-    let mut world = Fixture::new();
+    let mut world = BackupFixture::new();
     world.ends("backup-one", None, &[]);
     assert_eq!(world.plan().requeue_after, Some(SOON), "it says so within seconds");
     world.observed.refused.insert("backup-one".into(), "exceeded quota: small".into());
@@ -224,8 +224,9 @@ fn a_job_without_a_pod_says_what_refuses_it() {
         said.starts_with("Running Rejected: waiting for a pod of its Job, which the API server refuses: "),
         "{said}"
     );
-    assert!(said.contains("exceeded quota: small"), "{said}");
-    let key = ObjectKey::namespaced(Kind::Job, Fixture::home(), "backup-one");
+    let way_out = format!("raise spec.hard of ResourceQuota small in namespace {}. Once", BackupFixture::home());
+    assert!(said.contains(&format!("exceeded quota: small. To allow it, {way_out}")), "{said}");
+    let key = ObjectKey::namespaced(Kind::Job, BackupFixture::home(), "backup-one");
     let at = world.now - SignedDuration::from_mins(2);
     world.observed.objects.get_mut(&key).unwrap()["metadata"]["creationTimestamp"] = at.to_string().into();
     assert_eq!(world.plan().requeue_after, Some(WAITING));
@@ -236,12 +237,12 @@ fn a_job_without_a_pod_says_what_refuses_it() {
 
 #[test]
 fn a_job_of_an_earlier_namesake_says_nothing_of_this_one() {
-    let mut world = Fixture::new();
+    let mut world = BackupFixture::new();
     world.ends("backup-one", Some("Complete"), &[verified()]);
-    let key = ObjectKey::namespaced(Kind::Job, Fixture::home(), "backup-one");
+    let key = ObjectKey::namespaced(Kind::Job, BackupFixture::home(), "backup-one");
     world.observed.objects.get_mut(&key).unwrap()["metadata"]["labels"][labels::ETCD_BACKUP_UID] = "u0".into();
     let (planned, status) = world.reconcile();
-    assert_eq!(described(&planned), [format!("delete Job {}/backup-one", Fixture::home())]);
+    assert_eq!(described(&planned), [format!("delete Job {}/backup-one", BackupFixture::home())]);
     assert_eq!((status.phase.as_deref(), status.key), (Some("Waiting"), None));
     world.observed.objects.get_mut(&key).unwrap()["metadata"]["labels"][labels::ETCD_BACKUP_UID] = "u1".into();
     assert_eq!(world.reconcile().1.phase.as_deref(), Some("Verified"));
@@ -250,12 +251,12 @@ fn a_job_of_an_earlier_namesake_says_nothing_of_this_one() {
 #[test]
 fn keys_are_there_for_no_longer_than_a_job_is() {
     let with_keys = || {
-        let mut world = Fixture::new();
-        let (home, own) = (Fixture::home(), BackupInput(world.input()).owner().labels);
+        let mut world = BackupFixture::new();
+        let (home, own) = (BackupFixture::home(), BackupInput(world.input()).owner().labels);
         world.put(Kind::Secret, json!({"metadata": {"name": "backup-one", "namespace": home, "labels": own}}));
         world
     };
-    let gone = [format!("delete Secret {}/backup-one", Fixture::home())];
+    let gone = [format!("delete Secret {}/backup-one", BackupFixture::home())];
     let mut world = with_keys();
     world.settings.backups.concurrent = 1;
     world.works("team-b", "b", Pool::Platform);
@@ -264,5 +265,8 @@ fn keys_are_there_for_no_longer_than_a_job_is() {
     world.observed.objects.retain(|key, _| key.kind != Kind::EtcdCluster);
     assert_eq!(described(&world.plan()), gone, "there is nothing to take");
     assert_eq!(with_keys().plan().phase, "Waiting");
-    assert_eq!(described(&with_keys().plan()).last(), Some(&format!("create Job {}/backup-one", Fixture::home())));
+    assert_eq!(
+        described(&with_keys().plan()).last(),
+        Some(&format!("create Job {}/backup-one", BackupFixture::home()))
+    );
 }

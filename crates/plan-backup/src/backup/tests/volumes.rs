@@ -1,6 +1,7 @@
 //! Backups of a stand-alone etcd on a volume beside it.
 
 use super::*;
+use crate::StoreObject;
 use berth_api::backup::{BackupRef, StoreClaim};
 use berth_api::labels;
 use serde_json::Value;
@@ -10,14 +11,14 @@ pub(super) fn claim() -> ObjectKey {
 }
 
 /// A stand-alone etcd, and an `EtcdBackup` that goes to claim `disk`.
-pub(super) fn on_a_volume() -> Fixture {
-    let mut w = Fixture::new();
+pub(super) fn on_a_volume() -> BackupFixture {
+    let mut w = BackupFixture::new();
     w.settings.backups.stores.clear();
-    w.backup.spec.store = String::new();
+    w.backup.spec.store.name = String::new();
     w.backup.spec.cluster_ref = None;
     w.backup.spec.etcd_cluster_ref = Some(BackupRef { name: "etcd".into() });
-    w.backup.spec.claim_ref = Some(StoreClaim { name: "disk".into() });
-    let key = ObjectKey::namespaced(Kind::EtcdCluster, Fixture::home(), "etcd");
+    w.backup.spec.store.claim_ref = Some(StoreClaim { name: "disk".into() });
+    let key = ObjectKey::namespaced(Kind::EtcdCluster, BackupFixture::home(), "etcd");
     let mut etcd = w.observed.objects.remove(&key).unwrap();
     etcd["metadata"]["namespace"] = TEAM.into();
     w.put(Kind::EtcdCluster, etcd);
@@ -35,7 +36,7 @@ pub(super) fn on_a_volume() -> Fixture {
 #[test]
 fn a_backup_of_a_stand_alone_etcd_goes_to_a_volume_without_any_store() {
     let w = on_a_volume();
-    assert_eq!(asks(&w.backup, &w.settings).claim, Some(claim()), "it is read");
+    assert_eq!(store_object(&w.backup, &w.settings), Some(StoreObject::Readable(claim())), "it is read");
     let planned = w.plan();
     assert_eq!(described(&planned), [format!("create Job {TEAM}/backup-one")], "there are no credentials to copy");
     let job = job_of(&planned);
@@ -84,13 +85,24 @@ fn no_volume_is_mounted_whose_owner_did_not_say_so_or_that_is_no_place_for_backu
     assert!(w.says().contains("PersistentVolumeClaim team-a/disk (spec.claimRef), which does not exist"));
 }
 
+/// Also where the platform's own Secrets are, and Berth may read those.
+#[test]
+fn a_teams_secret_is_one_in_every_namespace() {
+    let mut w = on_a_volume();
+    let namespace = w.settings.backups.namespace.clone();
+    w.backup.metadata.namespace = Some(namespace.clone());
+    w.backup.spec.store.secret_ref = Some(berth_api::backup::StoreSecret { name: "mine".into() });
+    let key = ObjectKey::namespaced(Kind::Secret, namespace, "mine");
+    assert_eq!(store_object(&w.backup, &w.settings), Some(StoreObject::TeamSecret(key)));
+}
+
 /// A control-plane namespace is not a team's, whoever could create something in it, and its volumes are etcd's.
 #[test]
 fn no_tenants_backup_goes_to_a_volume() {
     let mut w = on_a_volume();
     w.backup.spec.etcd_cluster_ref = None;
     w.backup.spec.cluster_ref = Some(BackupRef { name: "acme".into() });
-    assert_eq!(asks(&w.backup, &w.settings).claim, None, "nothing is read there");
+    assert_eq!(store_object(&w.backup, &w.settings), None, "nothing is read there");
     let said = w.says();
     assert!(said.contains("NotAllowed") && said.contains("it is a backup of Cluster team-a/acme"), "{said}");
     let mut w = on_a_volume();

@@ -7,7 +7,7 @@ use berth_render::{Kind, ObjectKey};
 const CUT: &str = "the snapshot in the store is cut or changed (9 of 99 bytes), so it cannot be restored: team-a/acme/id/one.db has SHA-256 00, and had ab";
 
 /// Carries out what marks backups, as an API server does; what was marked.
-fn mark(w: &mut Fixture, planned: &RestorePlan) -> Vec<String> {
+fn mark(w: &mut RestoreFixture, planned: &RestorePlan) -> Vec<String> {
     let mut marked = vec![];
     for action in planned.plan.actions() {
         if let Action::MarkDamaged { key, status, .. } = action {
@@ -18,7 +18,7 @@ fn mark(w: &mut Fixture, planned: &RestorePlan) -> Vec<String> {
     marked
 }
 
-fn condition(w: &Fixture, name: &str, type_: &str) -> Option<String> {
+fn condition(w: &RestoreFixture, name: &str, type_: &str) -> Option<String> {
     let live = w.observed.get(&ObjectKey::namespaced(Kind::EtcdBackup, TEAM, name))?;
     let all = live["status"]["conditions"].as_array()?;
     let found = all.iter().find(|c| c["type"] == type_)?;
@@ -26,8 +26,8 @@ fn condition(w: &Fixture, name: &str, type_: &str) -> Option<String> {
 }
 
 /// Its check has found that.
-fn checked_and(failure: &Outcome) -> Fixture {
-    let mut w = Fixture::new();
+fn checked_and(failure: &Outcome) -> RestoreFixture {
+    let mut w = RestoreFixture::new();
     w.backup("older", "2025-12-31T00:00:00Z", &json!({}));
     w.reconcile();
     w.ends(CHECK, Some("Failed"), Some(failure));
@@ -47,7 +47,7 @@ fn a_damaged_backup_says_so_before_the_restore_ends_and_the_next_one_is_named() 
     let said = w.says();
     assert!(said.starts_with(&format!("Failed BackupDamaged: EtcdBackup team-a/one is damaged: {CUT}")), "{said}");
     assert!(said.ends_with("is left is EtcdBackup older, taken at 2025-12-31T00:00:00Z: kubectl berth -n team-a etcd restore acme --backup older. Nothing was stopped"), "{said}");
-    assert_eq!(described(&w.reconcile().0), [format!("delete Job {}/{CHECK}", Fixture::home())]);
+    assert_eq!(described(&w.reconcile().0), [format!("delete Job {}/{CHECK}", RestoreFixture::home())]);
 }
 
 /// Nothing but what was read and is another one.
@@ -69,11 +69,11 @@ fn a_store_or_a_node_that_is_ill_makes_no_backup_a_damaged_one() {
 #[test]
 fn what_is_damaged_is_not_chosen_and_not_restored() {
     let damage = json!({"damaged": {"at": "2026-01-01T12:00:00Z", "by": "EtcdRestore x", "message": CUT}});
-    let mut w = Fixture::new();
+    let mut w = RestoreFixture::new();
     w.backup("two", "2026-01-01T11:00:00Z", &damage);
     w.restore.spec.source = serde_json::from_value(json!({"latestBefore": "2100-01-01T00:00:00Z"})).unwrap();
     assert_eq!(w.reconcile().1.backup.as_deref(), Some("one"));
-    let mut w = Fixture::new();
+    let mut w = RestoreFixture::new();
     w.backup("one", "2026-01-01T00:00:00Z", &damage);
     let said = w.says();
     assert!(said.starts_with("Failed BackupDamaged"), "{said}");
@@ -91,7 +91,7 @@ fn latest_before_means_this_etcds_data_and_what_was_certainly_taken_by_then() {
         let verified = json!({"type": "Verified", "status": "True", "reason": "AsExpected", "message": "", "lastTransitionTime": proven});
         (created.to_owned(), json!({"revision": 9, "conditions": [verified]}))
     };
-    let mut w = Fixture::new();
+    let mut w = RestoreFixture::new();
     w.restore.spec.source = serde_json::from_value(json!({"latestBefore": "2026-01-01T12:00:00Z"})).unwrap();
     w.backup("others", "2026-01-01T09:00:00Z", &json!({"identity": "before", "revision": 99}));
     for (name, taken, (created, status)) in [
@@ -113,7 +113,7 @@ fn latest_before_means_this_etcds_data_and_what_was_certainly_taken_by_then() {
 
 #[test]
 fn what_is_found_once_etcd_has_stopped_is_marked_too() {
-    let mut w = Fixture::told(None, "Restore", 2);
+    let mut w = RestoreFixture::told(None, "Restore", 2);
     w.ends(RESTORE, Some("Failed"), Some(&failed(At::Damaged, CUT)));
     let (planned, status) = w.reconcile();
     assert_eq!((mark(&mut w, &planned).len(), status.phase.as_deref()), (1, Some("Restoring")));
@@ -123,7 +123,7 @@ fn what_is_found_once_etcd_has_stopped_is_marked_too() {
         "{said}"
     );
     // It was whole when it was put onto the volume.
-    let mut w = Fixture::told(Some(2), "Start", 2);
+    let mut w = RestoreFixture::told(Some(2), "Start", 2);
     let damage = json!({"damaged": {"at": "2026-01-01T12:00:00Z", "by": "EtcdRestore x", "message": CUT}});
     w.backup("one", "2026-01-01T00:00:00Z", &damage);
     w.live(Kind::EtcdBackup)["status"]["phase"] = backup_phase::FAILED.into();

@@ -8,7 +8,7 @@ use berth_testkit::situations::Situation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 
-type Change = fn(&mut Fixture);
+type Change = fn(&mut RestoreFixture);
 
 const SHA: &str = "one.db: the store gives 9 bytes with SHA-256 00, and the backup had ab";
 
@@ -70,14 +70,14 @@ pub(crate) fn situations() -> Vec<Situation> {
         ("the tenant has another encryption key by now", |w| of_backup(w, &json!({"encryptionKey": "00"}))),
         ("the store is not configured any more", |w| w.settings.backups.stores.clear()),
         ("somebody else's Job has its name", |w| {
-            w.put(Kind::Job, json!({"metadata": {"name": CHECK, "namespace": Fixture::home()}}));
+            w.put(Kind::Job, json!({"metadata": {"name": CHECK, "namespace": RestoreFixture::home()}}));
         }),
         ("its Job checks the backup", |w| w.ends(CHECK, None, None)),
         ("its Job tries again", |w| w.ends(CHECK, None, Some(&failed(At::Proof, SHA)))),
         ("the backup is not what it was", |w| w.ends(CHECK, Some("Failed"), Some(&failed(At::Proof, SHA)))),
         ("the backup is fit", |w| w.ends(CHECK, Some("Complete"), Some(&checked()))),
     ];
-    let mut all: Vec<Situation> = new.iter().map(|(text, change)| of(Fixture::new(), text, *change)).collect();
+    let mut all: Vec<Situation> = new.iter().map(|(text, change)| of(RestoreFixture::new(), text, *change)).collect();
     let fit: &[(&str, Change)] =
         &[("etcd answers, and nobody confirmed", |w| w.restore.spec.confirm = None), ("etcd is told", |_| {})];
     let first: &[(&str, Change)] = &[
@@ -92,8 +92,8 @@ pub(crate) fn situations() -> Vec<Situation> {
             w.put(Kind::EtcdBackup, json!({"metadata": {"name": "before-back", "namespace": TEAM}}));
         }),
     ];
-    all.extend(first.iter().map(|(text, change)| of(Fixture::fit(), text, *change)));
-    all.extend(fit.iter().map(|(text, change)| of(Fixture::checked(), text, *change)));
+    all.extend(first.iter().map(|(text, change)| of(RestoreFixture::fit(), text, *change)));
+    all.extend(fit.iter().map(|(text, change)| of(RestoreFixture::checked(), text, *change)));
     let left: &[(&str, Change)] = &[
         ("what members hold is to be restored that are left", |_| {}),
         ("no backup can be taken of the members that are left", |w| survivors(w, &json!({"phase": "Failed"}))),
@@ -160,7 +160,7 @@ pub(crate) fn situations() -> Vec<Situation> {
         w.live(Kind::EtcdCluster)["status"]["conditions"] = json!([condition]);
     }));
     all.push(of(
-        Fixture::new(),
+        RestoreFixture::new(),
         "the EtcdBackup is in a store of the team's own, which is not allowed any more",
         |w| {
             of_backup(w, &json!({}));
@@ -168,36 +168,46 @@ pub(crate) fn situations() -> Vec<Situation> {
         },
     ));
     all.push(of(others::by_key("prod/team-b/acme/id/1.db"), "spec.source.key is another namespace's", |_| {}));
-    all.push(of(Fixture::checked(), "etcd does not answer, and no member is known to have lost its data", |w| {
-        outage(w, &["Away", "Away", "Answers"]);
+    all.push(of(
+        RestoreFixture::checked(),
+        "etcd does not answer, and no member is known to have lost its data",
+        |w| {
+            outage(w, &["Away", "Away", "Answers"]);
+        },
+    ));
+    all.push(of(RestoreFixture::checked(), "etcd does not answer, and says nothing of its members", |w| {
+        outage(w, &[]);
     }));
-    all.push(of(Fixture::checked(), "etcd does not answer, and says nothing of its members", |w| outage(w, &[])));
-    all.push(of(Fixture::checked(), "a majority lost its data, and a member that is left answers", |w| {
+    all.push(of(RestoreFixture::checked(), "a majority lost its data, and a member that is left answers", |w| {
         outage(w, &["DataLost", "DataLost", "Answers"]);
     }));
-    all.push(of(Fixture::checked(), "a majority lost its data, one member answers, and one is away", |w| {
+    all.push(of(RestoreFixture::checked(), "a majority lost its data, one member answers, and one is away", |w| {
         outage(w, &["DataLost", "DataLost", "Answers", "Away"]);
     }));
-    all.push(of(Fixture::checked(), "a majority lost its data, and a member that is left is away", |w| {
+    all.push(of(RestoreFixture::checked(), "a majority lost its data, and a member that is left is away", |w| {
         outage(w, &["DataLost", "DataLost", "Away"]);
     }));
-    all.push(of(Fixture::told(None, "WaitingForClients", 1), "nobody confirmed it, and etcd answers again", |w| {
-        w.restore.spec.confirm = None;
-        let request = json!({"namespace": TEAM, "name": "back", "uid": "r1", "unconfirmed": true}).to_string();
-        w.live(Kind::EtcdCluster)["metadata"]["annotations"] = json!({labels::RESTORE_REQUEST: request});
-        available(w, "True", "2026-01-02T00:00:30Z");
-    }));
-    all.push(of(Fixture::checked(), "the member's claim has lost its volume", |w| {
+    all.push(of(
+        RestoreFixture::told(None, "WaitingForClients", 1),
+        "nobody confirmed it, and etcd answers again",
+        |w| {
+            w.restore.spec.confirm = None;
+            let request = json!({"namespace": TEAM, "name": "back", "uid": "r1", "unconfirmed": true}).to_string();
+            w.live(Kind::EtcdCluster)["metadata"]["annotations"] = json!({labels::RESTORE_REQUEST: request});
+            available(w, "True", "2026-01-02T00:00:30Z");
+        },
+    ));
+    all.push(of(RestoreFixture::checked(), "the member's claim has lost its volume", |w| {
         w.live(Kind::PersistentVolumeClaim)["status"]["phase"] = "Lost".into();
     }));
     all.push(of(
-        Fixture::told(None, "Restore", 2),
+        RestoreFixture::told(None, "Restore", 2),
         "etcd has stopped, and the member's claim has lost its volume",
         |w| {
             w.live(Kind::PersistentVolumeClaim)["status"]["phase"] = "Lost".into();
         },
     ));
-    all.push(of(Fixture::told(None, "Restore", 2), "etcd has stopped, and the member's claim is gone", |w| {
+    all.push(of(RestoreFixture::told(None, "Restore", 2), "etcd has stopped, and the member's claim is gone", |w| {
         remove(w, Kind::PersistentVolumeClaim);
     }));
     let again: Change = |w| {
@@ -207,12 +217,12 @@ pub(crate) fn situations() -> Vec<Situation> {
         w.live(Kind::EtcdCluster)["status"]["recovery"] =
             json!({"since": since, "epoch": 1, "begun": since, "restore": "team-a/back"});
     };
-    all.push(of(Fixture::checked(), "its label says that Berth created it, and the etcd does not", |w| {
+    all.push(of(RestoreFixture::checked(), "its label says that Berth created it, and the etcd does not", |w| {
         w.restore.metadata.labels = Some([(labels::RECOVERY.to_owned(), "id".to_owned())].into());
         w.restore.spec.confirm = None;
     }));
-    all.push(of(Fixture::checked(), "Berth created it by itself, and etcd answers again", again));
-    let mut own = Fixture::checked();
+    all.push(of(RestoreFixture::checked(), "Berth created it by itself, and etcd answers again", again));
+    let mut own = RestoreFixture::checked();
     again(&mut own);
     all.push(of(own, "Berth created it by itself, and a member has its data again", |w| {
         w.live(Kind::EtcdCluster)["status"]["recovery"]["left"] =
@@ -220,44 +230,46 @@ pub(crate) fn situations() -> Vec<Situation> {
         available(w, "False", "2026-01-02T00:00:30Z");
         w.members(&["DataLost", "DataLost", "Answers"]);
     }));
-    all.push(of(Fixture::checked(), "the members have different data, and no majority agrees", |w| {
+    all.push(of(RestoreFixture::checked(), "the members have different data, and no majority agrees", |w| {
         outage(w, &["Answers"; 3]);
         w.live(Kind::EtcdCluster)["status"]["conditions"][0]["reason"] = "EtcdAlarm".into();
     }));
-    all.push(of(Fixture::checked(), "etcd does not answer, and its status was lost", |w| {
+    all.push(of(RestoreFixture::checked(), "etcd does not answer, and its status was lost", |w| {
         outage(w, &["Away"; 3]);
         let status = &mut w.live(Kind::EtcdCluster)["status"];
         status["conditions"][0]["reason"] = "QuorumLost".into();
         status["clusterId"] = Value::Null;
     }));
-    let told: Vec<(&str, Fixture, Change)> = vec![
-        ("etcd has not begun yet", Fixture::told(None, "", 1), |_| {}),
-        ("etcd is paused", Fixture::told(None, "", 1), |w| w.live(Kind::EtcdCluster)["spec"]["paused"] = true.into()),
-        ("etcd was made by an earlier Berth", Fixture::told(None, "Stop", 1), |w| {
+    let told: Vec<(&str, RestoreFixture, Change)> = vec![
+        ("etcd has not begun yet", RestoreFixture::told(None, "", 1), |_| {}),
+        ("etcd is paused", RestoreFixture::told(None, "", 1), |w| {
+            w.live(Kind::EtcdCluster)["spec"]["paused"] = true.into();
+        }),
+        ("etcd was made by an earlier Berth", RestoreFixture::told(None, "Stop", 1), |w| {
             let etcd = w.live(Kind::EtcdCluster);
             etcd["status"]["conditions"][0]["reason"] = "EtcdChangeUnsupported".into();
-            etcd["status"]["conditions"][0]["message"] = "this etcd was made by an earlier version of Berth".into();
+            etcd["status"]["conditions"][0]["message"] = "this etcd is of an earlier Berth".into();
         }),
-        ("the API server's pods end", Fixture::told(None, "WaitingForClients", 1), |_| {}),
-        ("etcd has stopped", Fixture::told(None, "Restore", 2), |_| {}),
-        ("its Job restores", Fixture::told(None, "Restore", 2), |w| w.ends(RESTORE, None, None)),
-        ("its Job is of an epoch before", Fixture::told(None, "Restore", 2), |w| {
+        ("the API server's pods end", RestoreFixture::told(None, "WaitingForClients", 1), |_| {}),
+        ("etcd has stopped", RestoreFixture::told(None, "Restore", 2), |_| {}),
+        ("its Job restores", RestoreFixture::told(None, "Restore", 2), |w| w.ends(RESTORE, None, None)),
+        ("its Job is of an epoch before", RestoreFixture::told(None, "Restore", 2), |w| {
             w.ends(RESTORE, None, None);
             w.live(Kind::EtcdCluster)["status"]["epoch"] = 3.into();
         }),
-        ("its Job failed, and etcd has stopped", Fixture::told(None, "Restore", 2), |w| {
+        ("its Job failed, and etcd has stopped", RestoreFixture::told(None, "Restore", 2), |w| {
             w.ends(RESTORE, Some("Failed"), Some(&failed(At::Proof, SHA)));
         }),
-        ("its Job is done", Fixture::told(None, "Restore", 2), |w| {
+        ("its Job is done", RestoreFixture::told(None, "Restore", 2), |w| {
             w.ends(RESTORE, Some("Complete"), Some(&Outcome::Restored));
         }),
-        ("etcd knows that it is done", Fixture::told(Some(2), "Restore", 2), |_| {}),
-        ("the first member starts", Fixture::told(Some(2), "Start", 2), |_| {}),
-        ("etcd serves", Fixture::told(Some(2), "Done", 2), |_| {}),
-        ("etcd serves, and what it held before is still there", Fixture::told(Some(2), "Done", 2), |w| {
+        ("etcd knows that it is done", RestoreFixture::told(Some(2), "Restore", 2), |_| {}),
+        ("the first member starts", RestoreFixture::told(Some(2), "Start", 2), |_| {}),
+        ("etcd serves", RestoreFixture::told(Some(2), "Done", 2), |_| {}),
+        ("etcd serves, and what it held before is still there", RestoreFixture::told(Some(2), "Done", 2), |w| {
             w.reconcile();
         }),
-        ("it is deleted while its Job runs", Fixture::told(None, "Restore", 2), |w| {
+        ("it is deleted while its Job runs", RestoreFixture::told(None, "Restore", 2), |w| {
             w.ends(RESTORE, None, None);
             w.restore.metadata.deletion_timestamp = Some(Time(w.now));
         }),
@@ -270,24 +282,24 @@ pub(crate) fn situations() -> Vec<Situation> {
 }
 
 /// etcd does not answer, and nobody confirmed.
-fn outage(w: &mut Fixture, members: &[&str]) {
+fn outage(w: &mut RestoreFixture, members: &[&str]) {
     w.restore.spec.confirm = None;
     available(w, "False", "2026-01-02T00:00:30Z");
     w.members(members);
 }
 
-fn of(mut world: Fixture, text: &'static str, change: Change) -> Situation {
+fn of(mut world: RestoreFixture, text: &'static str, change: Change) -> Situation {
     change(&mut world);
     world.reconcile();
     Situation::of("EtcdRestore", text, &world.restore)
 }
 
-fn of_backup(world: &mut Fixture, but: &Value) {
+fn of_backup(world: &mut RestoreFixture, but: &Value) {
     world.backup("one", "2026-01-01T00:00:00Z", but);
 }
 
 /// The newest one that was taken by then.
-fn latest(world: &mut Fixture, until: &str) {
+fn latest(world: &mut RestoreFixture, until: &str) {
     world.restore.spec.source = serde_json::from_value(json!({"latestBefore": until})).unwrap();
 }
 
@@ -297,6 +309,6 @@ fn damaged() -> Value {
     json!({"phase": "Failed", "damaged": {"at": "2026-01-01T12:00:00Z", "by": "EtcdRestore before", "message": CUT}})
 }
 
-fn remove(world: &mut Fixture, kind: Kind) {
+fn remove(world: &mut RestoreFixture, kind: Kind) {
     world.observed.objects.retain(|key, _| key.kind != kind);
 }

@@ -9,6 +9,7 @@ mod survivors;
 use super::status::status;
 use super::*;
 use crate::backup::tests::{failed, manifest};
+use crate::jobs::task_of;
 use berth_api::backup::{At, REVISIONS_PER_EPOCH, Store, Task};
 use berth_api::conditions::{self, ConditionType};
 use berth_api::labels;
@@ -22,7 +23,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 
 /// A tenant with a formed etcd, a proven backup of it, and an `EtcdRestore`.
-struct Fixture {
+struct RestoreFixture {
     restore: EtcdRestore,
     observed: Observed,
     settings: Settings,
@@ -33,7 +34,7 @@ const TEAM: &str = "team-a";
 const CHECK: &str = "restore-back-check";
 const RESTORE: &str = "restore-back";
 
-impl Fixture {
+impl RestoreFixture {
     fn new() -> Self {
         let restore = json!({
             "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdRestore",
@@ -148,7 +149,7 @@ impl Fixture {
 
     /// Plans and takes the status in, as the driver does.
     fn reconcile(&mut self) -> (RestorePlan, EtcdRestoreStatus) {
-        let planned = plan(self.input());
+        let planned = RestorePlanner::plan(self.input());
         let status = status(self.input(), &planned, None);
         self.restore.status = Some(status.clone());
         (planned, status)
@@ -168,7 +169,7 @@ impl Fixture {
 
     /// The Job is there, with its task, and its pod ended with this.
     fn ends(&mut self, name: &str, condition: Option<&str>, said: Option<&Outcome>) {
-        let job = plan(self.input()).plan.actions().find_map(|a| match a {
+        let job = RestorePlanner::plan(self.input()).plan.actions().find_map(|a| match a {
             Action::Create(o) if o.key().name == name => Some(o.value().clone()),
             _ => None,
         });
@@ -240,7 +241,7 @@ fn checked() -> Outcome {
 
 /// Jobs where a team chose that registry: the one that checks, and the one that restores.
 pub(crate) fn jobs_of_registry(registry: &str) -> Vec<Value> {
-    let jobs = [Fixture::new(), Fixture::told(None, "Restore", 2)].map(|mut w| {
+    let jobs = [RestoreFixture::new(), RestoreFixture::told(None, "Restore", 2)].map(|mut w| {
         let image = format!("{registry}/etcd:3.6.16-0");
         w.live(Kind::StatefulSet)["spec"]["template"]["spec"]["containers"][0]["image"] = image.into();
         job_of(&w.reconcile().0)
@@ -272,7 +273,7 @@ fn annotation_of(planned: &RestorePlan) -> Option<Option<Value>> {
 
 #[test]
 fn a_job_checks_the_backup_before_etcd_is_told() {
-    let mut w = Fixture::new();
+    let mut w = RestoreFixture::new();
     let (planned, status) = w.reconcile();
     assert_eq!((status.phase.as_deref(), status.backup.as_deref()), (Some("Checking"), Some("one")));
     let job = job_of(&planned);
@@ -285,29 +286,29 @@ fn a_job_checks_the_backup_before_etcd_is_told() {
     w.ends(CHECK, Some("Failed"), Some(&failed(At::Proof, "SHA-256")));
     let (planned, status) = w.reconcile();
     assert_eq!((status.phase.as_deref(), annotation_of(&planned)), (Some("Failed"), None));
-    assert_eq!(described(&w.reconcile().0), [format!("delete Job {}/{CHECK}", Fixture::home())]);
+    assert_eq!(described(&w.reconcile().0), [format!("delete Job {}/{CHECK}", RestoreFixture::home())]);
 }
 
 #[test]
 fn etcd_is_told_and_gets_its_data_once_it_has_stopped() {
-    let mut w = Fixture::checked();
+    let mut w = RestoreFixture::checked();
     let (planned, status) = w.reconcile();
     assert_eq!(status.phase.as_deref(), Some("Stopping"));
     let told = json!({"namespace": TEAM, "name": "back", "uid": "r1"});
     assert_eq!(annotation_of(&planned), Some(Some(told.clone())));
 
     for phase in ["", "WaitingForClients", "Stop"] {
-        let mut w = Fixture::told(None, phase, 1);
+        let mut w = RestoreFixture::told(None, phase, 1);
         let (planned, status) = w.reconcile();
         assert_eq!(status.phase.as_deref(), Some("Stopping"));
         let jobs = planned.plan.actions().any(|a| matches!(a, Action::Create(_)));
         assert!(!jobs && annotation_of(&planned).is_none(), "{phase}: {:?}", described(&planned));
     }
-    let mut w = Fixture::told(None, "Restore", 2);
+    let mut w = RestoreFixture::told(None, "Restore", 2);
     let job = job_of(&w.reconcile().0);
     let Some(Task::Restore(task)) = task_of(&job) else { panic!("{job}") };
     assert_eq!((task.epoch, task.member.as_str(), task.bump), (2, "etcd-0", REVISIONS_PER_EPOCH));
-    assert_eq!(task.peer_url, format!("https://etcd-0.{}.svc:2380", Fixture::home()));
+    assert_eq!(task.peer_url, format!("https://etcd-0.{}.svc:2380", RestoreFixture::home()));
     let pod = &job["spec"]["template"]["spec"];
     assert_eq!(pod["securityContext"]["runAsUser"], 1234, "the files are the member's");
     assert!(pod["volumes"].to_string().contains("data-etcd-0"), "{pod}");
@@ -319,10 +320,10 @@ fn etcd_is_told_and_gets_its_data_once_it_has_stopped() {
     // One of an epoch before, as when everything began anew.
     w.live(Kind::EtcdCluster)["status"]["epoch"] = 3.into();
     let (planned, _) = w.reconcile();
-    assert!(described(&planned).contains(&format!("delete Job {}/{RESTORE}", Fixture::home())));
+    assert!(described(&planned).contains(&format!("delete Job {}/{RESTORE}", RestoreFixture::home())));
     assert_eq!(annotation_of(&planned), None);
 
-    let mut w = Fixture::told(Some(2), "Done", 2);
+    let mut w = RestoreFixture::told(Some(2), "Done", 2);
     let (planned, status) = w.reconcile();
     assert_eq!((status.phase.as_deref(), annotation_of(&planned)), (Some("Restored"), None));
     assert!(status.restored_at.is_some(), "it is on record first");
@@ -332,7 +333,7 @@ fn etcd_is_told_and_gets_its_data_once_it_has_stopped() {
 
 #[test]
 fn revisions_grow_with_every_epoch_since_the_backup() {
-    let mut w = Fixture::told(None, "Restore", 5);
+    let mut w = RestoreFixture::told(None, "Restore", 5);
     w.backup("one", "2026-01-01T00:00:00Z", &json!({"epoch": 3}));
     let Some(Task::Restore(task)) = task_of(&job_of(&w.reconcile().0)) else { panic!() };
     assert_eq!(task.bump, 2 * REVISIONS_PER_EPOCH);
@@ -350,7 +351,7 @@ fn over_an_etcd_that_answers_it_wants_a_confirmation() {
         (None, "False", ["Away"; 3], false),
         (Some("c1"), "False", ["Away"; 3], true),
     ] {
-        let mut w = Fixture::checked();
+        let mut w = RestoreFixture::checked();
         w.members(&members);
         w.restore.spec.confirm = confirm.map(str::to_owned);
         let condition = json!({"type": "Available", "status": available, "reason": "x", "message": "", "lastTransitionTime": "2026-01-02T00:00:00Z"});
@@ -363,7 +364,7 @@ fn over_an_etcd_that_answers_it_wants_a_confirmation() {
 /// Of a member that is left without a quorum what it holds is saved first, even if somebody says that it may be lost.
 #[test]
 fn what_a_living_member_holds_is_saved_before_a_backup_replaces_it() {
-    let mut w = Fixture::fit();
+    let mut w = RestoreFixture::fit();
     available(&mut w, "False", "2026-01-02T00:00:00Z");
     w.members(&["DataLost", "DataLost", "Answers"]);
     w.restore.spec.confirm = None;
@@ -381,7 +382,7 @@ fn what_a_living_member_holds_is_saved_before_a_backup_replaces_it() {
     assert!(annotation_of(&w.reconcile().0).is_some());
 }
 
-fn available(w: &mut Fixture, status: &str, since: &str) {
+fn available(w: &mut RestoreFixture, status: &str, since: &str) {
     let condition =
         json!({"type": "Available", "status": status, "reason": "x", "message": "", "lastTransitionTime": since});
     w.live(Kind::EtcdCluster)["status"]["conditions"] = json!([condition]);
@@ -391,21 +392,21 @@ fn available(w: &mut Fixture, status: &str, since: &str) {
 #[test]
 fn an_outage_is_no_loss() {
     for created in ["2026-01-01T00:00:00Z", "2026-01-03T00:00:00Z"] {
-        let mut w = Fixture::fit();
+        let mut w = RestoreFixture::fit();
         w.restore.spec.confirm = None;
         w.restore.metadata.creation_timestamp = serde_json::from_value(json!(created)).unwrap();
         available(&mut w, "False", "2026-01-02T00:00:30Z");
         w.members(&["Away", "Away", "Answers"]);
         let said = w.says();
         assert!(said.contains("ConfirmationRequired") && said.contains("serves again once its members run"), "{said}");
-        assert_eq!(annotation_of(&plan(w.input())), None, "{created}");
+        assert_eq!(annotation_of(&RestorePlanner::plan(w.input())), None, "{created}");
     }
 }
 
 #[test]
 fn amid_a_change_of_the_minor_only_a_lost_etcd_is_restored() {
     for (status, tells) in [("True", false), ("False", true)] {
-        let mut w = Fixture::checked();
+        let mut w = RestoreFixture::checked();
         w.live(Kind::Namespace)["metadata"]["annotations"] = json!({labels::UPGRADE: "{}"});
         available(&mut w, status, "2026-01-02T00:00:00Z");
         w.members(&["DataLost"]);
@@ -415,21 +416,21 @@ fn amid_a_change_of_the_minor_only_a_lost_etcd_is_restored() {
 
 #[test]
 fn one_that_nobody_confirmed_turns_back_as_soon_as_etcd_answers() {
-    let mut w = Fixture::checked();
+    let mut w = RestoreFixture::checked();
     w.restore.spec.confirm = None;
     available(&mut w, "False", "2026-01-02T00:00:00Z");
     w.members(&["DataLost"]);
     let told = annotation_of(&w.reconcile().0).flatten().unwrap();
     assert_eq!(told["unconfirmed"], true);
     for (phase, turns) in [("", true), ("WaitingForClients", true), ("Stop", true), ("Restore", false)] {
-        let mut w = Fixture::told(None, phase, 1);
+        let mut w = RestoreFixture::told(None, phase, 1);
         w.restore.spec.confirm = None;
         let etcd = w.live(Kind::EtcdCluster);
         etcd["metadata"]["annotations"] = json!({labels::RESTORE_REQUEST: told.to_string()});
         available(&mut w, "True", "2026-01-02T00:00:30Z");
         assert_eq!(annotation_of(&w.reconcile().0), Some(None).filter(|_| turns), "{phase}");
     }
-    let mut w = Fixture::checked();
+    let mut w = RestoreFixture::checked();
     let told = annotation_of(&w.reconcile().0).flatten().unwrap();
     assert!(told["unconfirmed"].is_null(), "{told}");
 }
@@ -437,31 +438,48 @@ fn one_that_nobody_confirmed_turns_back_as_soon_as_etcd_answers() {
 #[test]
 fn a_backup_that_somebody_deletes_is_restored_to_the_end() {
     let but = json!({"phase": "Deleting", "verifiedAt": "2026-01-01T00:00:00Z"});
-    let mut w = Fixture::told(None, "Restore", 2);
+    let mut w = RestoreFixture::told(None, "Restore", 2);
     w.backup("one", "2026-01-01T00:00:00Z", &but);
     let Some(Task::Restore(task)) = task_of(&job_of(&w.reconcile().0)) else { panic!() };
     assert_eq!(task.sha256, "ab");
-    let mut w = Fixture::new();
+    let mut w = RestoreFixture::new();
     w.backup("one", "2026-01-01T00:00:00Z", &but);
     assert!(w.says().contains("EtcdBackup team-a/one to be verified"), "it is not chosen any more");
 }
 
 #[test]
 fn nothing_stops_for_a_volume_that_is_lost() {
-    let mut w = Fixture::checked();
+    let mut w = RestoreFixture::checked();
     w.live(Kind::PersistentVolumeClaim)["status"]["phase"] = "Lost".into();
     let said = w.says();
     assert!(said.contains("has lost its volume. Delete it and pod etcd-0"), "{said}");
-    assert_eq!(annotation_of(&plan(w.input())), None);
-    let mut w = Fixture::told(None, "Restore", 2);
+    assert_eq!(annotation_of(&RestorePlanner::plan(w.input())), None);
+    let mut w = RestoreFixture::told(None, "Restore", 2);
     w.observed.objects.retain(|key, _| key.kind != Kind::PersistentVolumeClaim);
     let said = w.says();
-    assert!(said.contains("nothing makes it anew: create it with the size"), "{said}");
+    assert!(said.contains("nothing recreates it: create it with the size"), "{said}");
+}
+
+#[test]
+fn both_jobs_say_within_seconds_what_refuses_their_pods() {
+    let mut checks = RestoreFixture::new();
+    checks.ends(CHECK, None, None);
+    let mut restores = RestoreFixture::told(None, "Restore", 2);
+    restores.ends("restore-back", None, None);
+    for (mut w, job, phase) in [(checks, CHECK, "Checking"), (restores, "restore-back", "Restoring")] {
+        assert_eq!(w.reconcile().0.requeue_after, Some(SOON));
+        w.observed.refused.insert(job.into(), "exceeded quota: small, requested: pods=1".into());
+        let said = w.says();
+        let refused = format!(
+            "{phase} Rejected: waiting for a pod of its Job, which the API server refuses: exceeded quota: small"
+        );
+        assert!(said.starts_with(&refused) && said.contains("raise spec.hard of ResourceQuota small"), "{said}");
+    }
 }
 
 #[test]
 fn of_an_etcd_that_answers_another_backup_is_taken_first() {
-    let mut w = Fixture::fit();
+    let mut w = RestoreFixture::fit();
     let (planned, _) = w.reconcile();
     assert_eq!(annotation_of(&planned), None);
     let backup = job_of(&planned);
@@ -479,14 +497,14 @@ fn of_an_etcd_that_answers_another_backup_is_taken_first() {
         "{:?}",
         described(&planned)
     );
-    let mut w = Fixture::fit();
+    let mut w = RestoreFixture::fit();
     w.restore.spec.backup_first = false;
     assert!(annotation_of(&w.reconcile().0).is_some());
 }
 
 #[test]
 fn the_newest_backup_until_a_time_is_chosen_once() {
-    let mut w = Fixture::new();
+    let mut w = RestoreFixture::new();
     w.restore.spec.source.backup = None;
     w.restore.spec.source.latest_before = serde_json::from_value(json!("2026-01-01T12:00:00Z")).unwrap();
     w.backup("two", "2026-01-01T11:00:00Z", &json!({}));
@@ -508,17 +526,17 @@ fn what_is_bad_is_refused_before_a_job_runs() {
         (json!({"phase": "Failed"}), "Failed", "failed"),
     ];
     for (but, phase, word) in cases {
-        let mut w = Fixture::new();
+        let mut w = RestoreFixture::new();
         w.backup("one", "2026-01-01T00:00:00Z", &but);
         let said = w.says();
         assert!(said.starts_with(&format!("{phase} RestoreFailed")) && said.contains(word), "{said}");
-        assert!(plan(w.input()).plan.is_empty());
+        assert!(RestorePlanner::plan(w.input()).plan.is_empty());
     }
 }
 
 #[test]
 fn of_two_the_older_one_goes_on() {
-    let mut w = Fixture::new();
+    let mut w = RestoreFixture::new();
     let mut other = serde_json::to_value(&w.restore).unwrap();
     other["metadata"]["name"] = "again".into();
     other["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z".into();
@@ -531,16 +549,16 @@ fn of_two_the_older_one_goes_on() {
 
 #[test]
 fn a_restore_that_is_deleted_gives_up_and_waits_for_its_pods() {
-    let mut w = Fixture::told(None, "Restore", 2);
+    let mut w = RestoreFixture::told(None, "Restore", 2);
     w.ends(RESTORE, None, None);
     let labels = json!(RestoreInput(w.input()).owner().labels);
-    w.put(Kind::Pod, json!({"metadata": {"name": "p", "namespace": Fixture::home(), "labels": labels}, "status": {"phase": "Running"}}));
+    w.put(Kind::Pod, json!({"metadata": {"name": "p", "namespace": RestoreFixture::home(), "labels": labels}, "status": {"phase": "Running"}}));
     w.restore.metadata.deletion_timestamp = Some(Time(w.now));
     let (planned, _) = w.reconcile();
     assert_eq!(annotation_of(&planned), Some(None));
-    assert!(described(&planned).contains(&format!("delete Job {}/{RESTORE}", Fixture::home())));
+    assert!(described(&planned).contains(&format!("delete Job {}/{RESTORE}", RestoreFixture::home())));
     w.observed.objects.retain(|key, _| key.kind != Kind::Job && key.kind != Kind::EtcdCluster);
-    assert!(!plan(w.input()).plan.finished, "its pod writes to the volume");
+    assert!(!RestorePlanner::plan(w.input()).plan.finished, "its pod writes to the volume");
     w.observed.objects.retain(|key, _| key.kind != Kind::Pod);
-    assert!(plan(w.input()).plan.finished);
+    assert!(RestorePlanner::plan(w.input()).plan.finished);
 }

@@ -1,13 +1,14 @@
 //! A backup of another etcd, or one without an `EtcdBackup`, into a stand-alone `EtcdCluster`.
 
 use super::*;
+use crate::StoreObject;
 use berth_api::backup::Manifest;
 use berth_api::labels;
 use berth_render::{Kind, ObjectKey};
 
 /// A stand-alone `EtcdCluster` that is to get what the tenant's backup holds.
-pub(super) fn of_another() -> Fixture {
-    let mut w = Fixture::new();
+pub(super) fn of_another() -> RestoreFixture {
+    let mut w = RestoreFixture::new();
     w.settings.backups.stores[0].namespaces.push(TEAM.into());
     let mut spec = json!({
         "etcdClusterRef": {"name": "scratch"}, "confirm": "c2", "backupFirst": false,
@@ -29,7 +30,7 @@ pub(super) fn of_another() -> Fixture {
 }
 
 /// The same by its key, without an `EtcdBackup`.
-pub(super) fn by_key(key: &str) -> Fixture {
+pub(super) fn by_key(key: &str) -> RestoreFixture {
     let mut w = of_another();
     w.observed.objects.retain(|key, _| key.kind != Kind::EtcdBackup);
     w.settings.backups.stores[0].prefix = "prod".into();
@@ -42,11 +43,11 @@ pub(super) fn by_key(key: &str) -> Fixture {
 pub(super) const KEY: &str = "prod/team-a/acme/id/2026-01-01T00-00-00Z-7.db";
 
 /// Its Job found this.
-pub(super) fn found(w: &mut Fixture, change: impl FnOnce(&mut Manifest)) {
+pub(super) fn found(w: &mut RestoreFixture, change: impl FnOnce(&mut Manifest)) {
     let mut manifest = manifest_of();
     change(&mut manifest);
-    let asks = asks(&w.restore);
-    let planned = plan(w.input());
+    let target = crate::Target::from(&w.restore);
+    let planned = RestorePlanner::plan(w.input());
     let mut job = job_of(&planned);
     job["status"] = json!({"conditions": [{"type": "Complete", "status": "True", "message": ""}]});
     let mut labels = job["metadata"]["labels"].clone();
@@ -57,7 +58,7 @@ pub(super) fn found(w: &mut Fixture, change: impl FnOnce(&mut Manifest)) {
     w.put(
         Kind::Pod,
         json!({
-            "metadata": {"name": "check-0", "namespace": asks.namespace, "labels": labels},
+            "metadata": {"name": "check-0", "namespace": target.namespace, "labels": labels},
             "status": {"phase": "Succeeded", "containerStatuses": [{"name": "backup", "state": {"terminated": end}}]},
         }),
     );
@@ -84,7 +85,7 @@ fn check_of(planned: &RestorePlan) -> berth_api::backup::Check {
 }
 
 /// etcd has stopped for it, in that epoch.
-fn stopped(w: &mut Fixture, epoch: i64) -> berth_api::backup::Restore {
+fn stopped(w: &mut RestoreFixture, epoch: i64) -> berth_api::backup::Restore {
     let told = json!({"namespace": TEAM, "name": "back", "uid": "r1"}).to_string();
     let etcd = w.live(Kind::EtcdCluster);
     etcd["metadata"]["annotations"] = json!({labels::RESTORE_REQUEST: told});
@@ -191,21 +192,21 @@ fn a_key_is_restored_as_its_manifest_says_and_only_one_of_this_namespace() {
 
 #[test]
 fn a_key_of_its_own_goes_back_in_place_if_it_is_of_this_etcd() {
-    let mut w = Fixture::new();
+    let mut w = RestoreFixture::new();
     w.observed.objects.retain(|key, _| key.kind != Kind::EtcdBackup);
     w.restore.spec.source =
         serde_json::from_value(json!({"key": {"store": "main", "key": "team-a/acme/id/7.db"}})).unwrap();
     w.restore.spec.backup_first = false;
     let task = check_of(&w.reconcile().0);
     assert_eq!((&*task.into.identity, task.into.encryption_key.is_some()), ("id", true), "the Job compares");
-    let key = ObjectKey::namespaced(Kind::Secret, Fixture::home(), names::APISERVER_ENCRYPTION);
+    let key = ObjectKey::namespaced(Kind::Secret, RestoreFixture::home(), names::APISERVER_ENCRYPTION);
     let own = w.observed.secrets[&key].digests["encryption.yaml"].clone();
     for (version, encryption, word) in [
         ("1.37.0", &own, "Kubernetes 1.37.0"),
         ("1.36.3", &"00".to_owned(), "encrypted with the key"),
         ("1.36.3", &own, ""),
     ] {
-        let mut w = Fixture {
+        let mut w = RestoreFixture {
             restore: w.restore.clone(),
             observed: w.observed.clone(),
             settings: w.settings.clone(),
@@ -233,12 +234,12 @@ fn a_backup_on_a_volume_is_restored_from_there() {
     .unwrap();
     assert!(w.says().contains("PersistentVolumeClaim team-a/disk (spec.source.key.claimRef), which does not exist"));
     let key = ObjectKey::namespaced(Kind::PersistentVolumeClaim, TEAM, "disk");
-    assert_eq!(claim(&w.restore, &w.observed), Some(key), "it is read");
+    assert_eq!(store_object(&w.restore, &w.observed, &w.settings), Some(StoreObject::Readable(key)), "it is read");
     let labels = json!({(labels::BACKUP_STORE): "true"});
     w.put(Kind::PersistentVolumeClaim, json!({
         "metadata": {"name": "disk", "namespace": TEAM, "labels": labels}, "spec": {"accessModes": ["ReadWriteMany"]},
     }));
-    let planned = plan(w.input());
+    let planned = RestorePlanner::plan(w.input());
     assert_eq!(described(&planned), [format!("create Job {TEAM}/{CHECK}")]);
     let pod = job_of(&planned)["spec"]["template"]["spec"].clone();
     let mount = json!({"name": "store", "mountPath": "/store", "readOnly": true});

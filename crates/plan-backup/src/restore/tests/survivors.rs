@@ -6,8 +6,8 @@ use berth_render::{Kind, ObjectKey};
 use serde_json::Value;
 
 /// Restores what is left.
-pub(super) fn of_survivors() -> Fixture {
-    let mut w = Fixture::new();
+pub(super) fn of_survivors() -> RestoreFixture {
+    let mut w = RestoreFixture::new();
     w.restore.spec.source = serde_json::from_value(json!({"survivors": {"store": "main"}})).unwrap();
     w.live(Kind::EtcdBackup)["status"]["revision"] = 7.into();
     is_available(&mut w, "False");
@@ -16,7 +16,7 @@ pub(super) fn of_survivors() -> Fixture {
 }
 
 /// The backup of what is left, as it became.
-pub(super) fn survivors(w: &mut Fixture, but: &Value) {
+pub(super) fn survivors(w: &mut RestoreFixture, but: &Value) {
     w.backup("survivors-back", "2026-01-02T00:00:00Z", but);
     let mut labels = json!(RestoreInput(w.input()).owner().labels);
     labels[labels::ETCD_RESTORE_UID] = "r1".into();
@@ -62,7 +62,7 @@ fn whoever_may_hold_more_is_waited_for_unless_a_person_leaves_it_out() {
     let command =
         r#"kubectl -n team-a patch etcdrestore back --type=merge -p '{"spec":{"withoutMembers":["etcd-3"]}}'"#;
     assert!(said.contains("member etcd-3 to answer") && said.contains(command), "{said}");
-    assert!(plan(w.input()).plan.is_empty());
+    assert!(RestorePlanner::plan(w.input()).plan.is_empty());
     w.restore.spec.without_members = vec!["etcd-3".into()];
     assert_eq!(job_of(&w.reconcile().0)["spec"]["members"], json!(["etcd-2"]));
     // It is said that what only it holds is lost.
@@ -94,7 +94,7 @@ fn what_is_left_is_restored_without_a_confirmation_where_the_quorum_is_lost_for_
 }
 
 /// Created by Berth, without a confirmation.
-fn automatic(mut w: Fixture) -> Fixture {
+fn automatic(mut w: RestoreFixture) -> RestoreFixture {
     w.restore.metadata.labels = Some([(labels::RECOVERY.to_owned(), "id".to_owned())].into());
     w.restore.spec.confirm = None;
     let since = "2026-01-02T00:00:00Z";
@@ -106,16 +106,16 @@ fn automatic(mut w: Fixture) -> Fixture {
 /// Anybody may write a label.
 #[test]
 fn a_label_alone_makes_none_that_berth_created() {
-    let mut w = automatic(Fixture::checked());
+    let mut w = automatic(RestoreFixture::checked());
     is_available(&mut w, "False");
     w.members(&["Away"; 3]);
     w.live(Kind::EtcdCluster)["status"]["recovery"]["restore"] = "team-a/another".into();
     let said = w.says();
     assert!(said.contains("to say that it created this"), "{said}");
-    assert_eq!(annotation_of(&plan(w.input())), None);
+    assert_eq!(annotation_of(&RestorePlanner::plan(w.input())), None);
 }
 
-fn is_available(w: &mut Fixture, status: &str) {
+fn is_available(w: &mut RestoreFixture, status: &str) {
     let available = json!({"type": "Available", "status": status, "reason": "x", "message": "", "lastTransitionTime": "2026-01-02T00:00:00Z"});
     w.live(Kind::EtcdCluster)["status"]["conditions"] = json!([available]);
 }
@@ -124,7 +124,7 @@ fn is_available(w: &mut Fixture, status: &str) {
 #[test]
 fn a_backup_is_not_restored_once_a_member_has_its_data_again() {
     for (at, ends) in [("", true), ("WaitingForClients", true), ("Stop", false), ("Restore", false)] {
-        let of = |at: &str| if at.is_empty() { Fixture::checked() } else { Fixture::told(None, at, 1) };
+        let of = |at: &str| if at.is_empty() { RestoreFixture::checked() } else { RestoreFixture::told(None, at, 1) };
         let mut w = automatic(of(at));
         is_available(&mut w, "False");
         w.members(&["DataLost", "DataLost", "Answers"]);
@@ -139,7 +139,7 @@ fn a_backup_is_not_restored_once_a_member_has_its_data_again() {
         assert_ne!(w.reconcile().1.phase.as_deref(), Some("Failed"), "{at}: who answers was about to join");
     }
     // A person's, that nobody confirmed, waits for that.
-    let mut w = Fixture::told(None, "WaitingForClients", 1);
+    let mut w = RestoreFixture::told(None, "WaitingForClients", 1);
     w.restore.spec.confirm = None;
     let request = json!({"namespace": TEAM, "name": "back", "uid": "r1", "unconfirmed": true}).to_string();
     w.live(Kind::EtcdCluster)["metadata"]["annotations"] = json!({labels::RESTORE_REQUEST: request});
@@ -153,7 +153,8 @@ fn a_backup_is_not_restored_once_a_member_has_its_data_again() {
 fn one_that_berth_created_leaves_an_etcd_alone_that_answers_again() {
     for at in ["", "WaitingForClients", "Stop", "Restore"] {
         for (answers, operation) in [("True", at), ("False", at)] {
-            let of = |at: &str| if at.is_empty() { Fixture::checked() } else { Fixture::told(None, at, 1) };
+            let of =
+                |at: &str| if at.is_empty() { RestoreFixture::checked() } else { RestoreFixture::told(None, at, 1) };
             let mut w = automatic(of(operation));
             is_available(&mut w, answers);
             let (planned, status) = w.reconcile();
@@ -170,15 +171,15 @@ fn one_that_berth_created_leaves_an_etcd_alone_that_answers_again() {
         }
     }
     // A person's goes on, and so does one that a person has confirmed.
-    let mut w = automatic(Fixture::told(None, "WaitingForClients", 1));
+    let mut w = automatic(RestoreFixture::told(None, "WaitingForClients", 1));
     w.restore.spec.confirm = Some("c1".into());
     is_available(&mut w, "True");
     assert_eq!(w.reconcile().1.phase.as_deref(), Some("Stopping"));
     // It says of itself that nobody confirmed it.
-    let mut w = automatic(Fixture::checked());
+    let mut w = automatic(RestoreFixture::checked());
     is_available(&mut w, "False");
     assert_eq!(annotation_of(&w.reconcile().0).unwrap().unwrap()["unconfirmed"], true);
-    assert!(annotation_of(&Fixture::checked().reconcile().0).unwrap().unwrap()["unconfirmed"].is_null());
+    assert!(annotation_of(&RestoreFixture::checked().reconcile().0).unwrap().unwrap()["unconfirmed"].is_null());
 }
 
 /// What it has of the members may be older than what they acknowledged meanwhile.
@@ -190,7 +191,7 @@ fn one_whose_loss_has_ended_does_nothing_at_the_next_one() {
         (json!({"since": since, "epoch": 1, "begun": since, "restore": "team-a/back", "ended": since}), true),
         (json!({"since": since, "epoch": 1, "round": 2, "restore": "team-a/back"}), true),
     ] {
-        let mut w = automatic(Fixture::checked());
+        let mut w = automatic(RestoreFixture::checked());
         is_available(&mut w, "False");
         w.live(Kind::EtcdCluster)["status"]["recovery"] = recovery.clone();
         assert_eq!(w.reconcile().1.phase.as_deref() == Some("Failed"), gives_up, "{recovery}");
@@ -201,7 +202,7 @@ fn one_whose_loss_has_ended_does_nothing_at_the_next_one() {
 #[test]
 fn what_is_bad_ends_one_that_berth_created() {
     for is_automatic in [false, true] {
-        let mut w = Fixture::new();
+        let mut w = RestoreFixture::new();
         if is_automatic {
             w = automatic(w);
         }

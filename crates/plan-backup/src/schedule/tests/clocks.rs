@@ -3,7 +3,7 @@
 use super::*;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-fn live<'w>(world: &'w mut Fixture, name: &str) -> &'w mut Value {
+fn live<'w>(world: &'w mut ScheduleFixture, name: &str) -> &'w mut Value {
     let key = ObjectKey::namespaced(Kind::EtcdBackup, TEAM, name);
     world.observed.objects.get_mut(&key).expect("it is there")
 }
@@ -13,8 +13,8 @@ fn at(text: &str) -> Timestamp {
 }
 
 /// Three that are proven; nothing is due.
-fn three() -> Fixture {
-    let mut world = Fixture::new();
+fn three() -> ScheduleFixture {
+    let mut world = ScheduleFixture::new();
     world.now = at("2026-01-04T02:00:00Z");
     let last = Some(Time(at("2026-01-03T03:00:00Z")));
     world.schedule.status =
@@ -65,7 +65,7 @@ fn a_backup_that_is_restored_stays_until_that_has_ended() {
 }
 
 /// The newest two were found damaged by a restore.
-fn damaged() -> Fixture {
+fn damaged() -> ScheduleFixture {
     let mut world = three();
     for name in ["nightly-202601020300", "nightly-202601030300"] {
         let status = &mut live(&mut world, name)["status"];
@@ -127,8 +127,8 @@ fn nothing_is_deleted_for_a_backup_that_is_being_restored() {
 
 #[test]
 fn what_is_kept_is_said_also_where_only_one_field_is_set() {
-    let mut world = Fixture::new();
-    let keeps = |world: &mut Fixture, keep: Value| {
+    let mut world = ScheduleFixture::new();
+    let keeps = |world: &mut ScheduleFixture, keep: Value| {
         world.schedule.spec.keep = serde_json::from_value(keep).unwrap();
         world.reconcile().1.keeps.unwrap_or_default()
     };

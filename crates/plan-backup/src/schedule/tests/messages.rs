@@ -4,7 +4,7 @@ use super::*;
 use berth_testkit::situations::Situation;
 
 /// What happened, and how.
-type Case = (&'static str, fn(&mut Fixture));
+type Case = (&'static str, fn(&mut ScheduleFixture));
 
 /// Each message that an `EtcdBackupSchedule` can have.
 pub(crate) fn situations() -> Vec<Situation> {
@@ -18,7 +18,8 @@ pub(crate) fn situations() -> Vec<Situation> {
             let key = ObjectKey::namespaced(Kind::EtcdBackup, TEAM, "nightly-202601010300");
             let status = &mut w.observed.objects.get_mut(&key).unwrap()["status"];
             status["damaged"] = json!({"at": "2026-01-01T03:00:00Z", "by": "EtcdRestore back", "message": "cut"});
-            let said = "it was proven, and is damaged by now, as EtcdRestore back found: the snapshot in the store is cut or changed";
+            let said =
+                "damaged since it was proven, as EtcdRestore back found: the snapshot in the store is cut or changed";
             (status["conditions"][1]["reason"], status["conditions"][1]["message"]) =
                 ("BackupDamaged".into(), said.into());
         }),
@@ -39,8 +40,8 @@ pub(crate) fn situations() -> Vec<Situation> {
         ("its schedule never comes", |w| w.schedule.spec.schedule = "0 0 30 2 *".into()),
         ("its time zone is none", |w| w.schedule.spec.time_zone = "Mars/Base".into()),
     ];
-    let of = |(text, change): &(&'static str, fn(&mut Fixture))| {
-        let mut world = Fixture::new();
+    let of = |(text, change): &(&'static str, fn(&mut ScheduleFixture))| {
+        let mut world = ScheduleFixture::new();
         change(&mut world);
         world.reconcile();
         Situation::of("EtcdBackupSchedule", text, &world.schedule)

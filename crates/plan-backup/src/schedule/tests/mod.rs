@@ -12,14 +12,14 @@ use serde_json::Value;
 
 const TEAM: &str = "team-a";
 
-struct Fixture {
+struct ScheduleFixture {
     schedule: EtcdBackupSchedule,
     observed: Observed,
     settings: Settings,
     now: Timestamp,
 }
 
-impl Fixture {
+impl ScheduleFixture {
     fn new() -> Self {
         let schedule = json!({
             "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackupSchedule",
@@ -60,7 +60,7 @@ impl Fixture {
 
     /// Plans and takes the status in; what it does and says.
     fn reconcile(&mut self) -> (Vec<String>, EtcdBackupScheduleStatus) {
-        let planned = plan(self.input());
+        let planned = SchedulePlanner::plan(self.input());
         let status = status(self.input(), &planned, None);
         self.schedule.status = Some(status.clone());
         (planned.plan.actions().map(Action::describe).collect(), status)
@@ -74,7 +74,7 @@ fn says(status: &EtcdBackupScheduleStatus) -> String {
 
 #[test]
 fn one_backup_is_created_for_each_time_and_none_while_another_is_under_way() {
-    let mut world = Fixture::new();
+    let mut world = ScheduleFixture::new();
     let (done, status) = world.reconcile();
     assert_eq!(done, ["create EtcdBackup team-a/nightly-202601010300"]);
     assert_eq!(says(&status), "False Waiting: waiting for the first backup to be proven");
@@ -100,22 +100,22 @@ fn one_backup_is_created_for_each_time_and_none_while_another_is_under_way() {
 
 #[test]
 fn what_is_created_is_of_the_schedules_subject_and_is_deleted_with_its_snapshot() {
-    let world = Fixture::new();
-    let planned = plan(world.input());
+    let world = ScheduleFixture::new();
+    let planned = SchedulePlanner::plan(world.input());
     let Some(Action::Create(object)) = planned.plan.actions().next() else { panic!("{planned:?}") };
     let spec = object.get("/spec").unwrap();
     assert_eq!(spec, &json!({"clusterRef": {"name": "acme"}, "store": "main", "deletionPolicy": "Delete"}));
     serde_json::from_value::<EtcdBackup>(object.value().clone()).expect("a valid EtcdBackup");
-    let mut world = Fixture::new();
-    world.schedule.spec.store = String::new();
-    world.schedule.spec.secret_ref = Some(berth_api::backup::StoreSecret { name: "mine".into() });
-    let planned = plan(world.input());
+    let mut world = ScheduleFixture::new();
+    world.schedule.spec.store.name = String::new();
+    world.schedule.spec.store.secret_ref = Some(berth_api::backup::StoreSecret { name: "mine".into() });
+    let planned = SchedulePlanner::plan(world.input());
     let Some(Action::Create(object)) = planned.plan.actions().next() else { panic!("{planned:?}") };
     assert_eq!(object.get("/spec/secretRef"), Some(&json!({"name": "mine"})));
     assert_eq!(object.get("/spec/store"), None);
-    world.schedule.spec.secret_ref = None;
-    world.schedule.spec.claim_ref = Some(berth_api::backup::StoreClaim { name: "disk".into() });
-    let planned = plan(world.input());
+    world.schedule.spec.store.secret_ref = None;
+    world.schedule.spec.store.claim_ref = Some(berth_api::backup::StoreClaim { name: "disk".into() });
+    let planned = SchedulePlanner::plan(world.input());
     let Some(Action::Create(object)) = planned.plan.actions().next() else { panic!("{planned:?}") };
     assert_eq!(object.get("/spec/claimRef"), Some(&json!({"name": "disk"})));
     assert_eq!(object.get("/spec/store"), None);
@@ -123,7 +123,7 @@ fn what_is_created_is_of_the_schedules_subject_and_is_deleted_with_its_snapshot(
 
 #[test]
 fn only_what_is_superseded_by_a_proven_one_is_deleted() {
-    let mut world = Fixture::new();
+    let mut world = ScheduleFixture::new();
     world.now = "2026-01-05T02:00:00Z".parse().unwrap();
     world.schedule.status = Some(EtcdBackupScheduleStatus {
         last_schedule_time: Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
@@ -154,7 +154,7 @@ fn only_what_is_superseded_by_a_proven_one_is_deleted() {
 
 #[test]
 fn of_those_that_failed_the_last_stay_for_people() {
-    let mut world = Fixture::new();
+    let mut world = ScheduleFixture::new();
     world.now = "2026-01-05T02:00:00Z".parse().unwrap();
     (1..=5).for_each(|day| world.backup(day, "Failed"));
     let (done, _) = world.reconcile();

@@ -12,11 +12,12 @@ use crate::vpc;
 use berth_api::cluster::Vpc;
 use berth_api::{labels, names};
 use berth_plan::model::State;
-use berth_plan::objects::diff::contains;
-use berth_plan::observed::annotation;
+use berth_plan::object_meta::annotation;
+use berth_plan::objects::diff::has_pods_of;
+use berth_plan::settings::MayChange;
 use berth_plan::workload;
 use berth_render::values::{ApiServerValues, VpcSlot, Workload};
-use berth_render::{Kind, Object, ObjectKey, RenderError, TemplateSet, render_apiserver};
+use berth_render::{Binary, Kind, Object, ObjectKey, TemplateSet, render_apiserver};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -94,31 +95,20 @@ pub(super) fn objects(t: &Tenant<'_>, templates: &TemplateSet, workload: Workloa
     rendered(t, templates, &values, vpc)
 }
 
-/// Inner error: a bug in a template.
-fn rendered(
-    t: &Tenant<'_>,
-    templates: &TemplateSet,
-    values: &ApiServerValues,
-    vpc: &Vpc,
-) -> Result<Result<Rendered, RenderError>, State> {
+fn rendered(t: &Tenant<'_>, templates: &TemplateSet, values: &ApiServerValues, vpc: &Vpc) -> Prepared {
     let definition = vpc::copy(t, templates, vpc)?;
     let network = vpc::definition_namespace(t, templates, vpc);
-    let render = |slot: usize, runs: bool| {
+    let render = |slot: usize, runs: bool| -> Result<Vec<Object>, State> {
         let values = of_slot(values, network, vpc, (slot, runs));
-        let objects = render_apiserver(templates, &values)?;
+        let objects = render_apiserver(templates, &values)?.into_iter();
         let images = &t.cluster.spec.images;
-        Ok::<_, RenderError>(
-            objects.into_iter().map(|o| workload::with_registry_annotation(o, images)).collect::<Vec<_>>(),
-        )
+        Ok(objects.map(|o| workload::with_registry_annotation(o, images, Binary::ApiServer)).collect::<Vec<_>>())
     };
     let (mut seen, mut wanted) = (vec![], vec![]);
     for slot in 0..vpc.addresses.len() {
-        let both = match (render(slot, false), render(slot, true)) {
-            (Ok(without), Ok(with)) => [without, with],
-            (Err(bug), _) | (_, Err(bug)) => return Ok(Err(bug)),
-        };
+        let both = [render(slot, false)?, render(slot, true)?];
         let live = t.get(Kind::StatefulSet, &names::slot(names::APISERVER, slot)).filter(|live| is_ours(live));
-        seen.push(Slot { soaked: soaked(t, slot), ..look(live, &both, t.now) });
+        seen.push(Slot { soaked: soaked(t, slot), ..look(live, &both, (&t.observed.meta.may_change, t.now)) });
         wanted.push(both);
     }
     let was_up = t.status().version.is_some();
@@ -147,7 +137,7 @@ fn rendered(
     }
     out.objects.sort_by(|a, b| a.key().cmp(b.key()));
     out.left = (!later.is_empty()).then(|| format!("to be updated next, one after the other: {}", later.join(", ")));
-    Ok(Ok(out))
+    Ok(out)
 }
 
 /// The values of one slot. `network`: the namespace of the definition that its pod names.
@@ -162,14 +152,13 @@ fn of_slot(values: &ApiServerValues, network: &str, vpc: &Vpc, (slot, runs): (us
 }
 
 /// What is there, beside what is wanted without and with a pod.
-fn look(live: Option<&Value>, wanted: &[Vec<Object>; 2], now: Timestamp) -> Slot {
+fn look(live: Option<&Value>, wanted: &[Vec<Object>; 2], (may, now): (&MayChange, Timestamp)) -> Slot {
     let Some(live) = live else { return Slot::default() };
     let rollout = workload::rollout(live);
     let sets = wanted.iter().flatten().filter(|o| o.key().kind == Kind::StatefulSet);
     let current = sets.into_iter().any(|set| {
         // The digest tells what was taken out of the template, too; the template, what somebody else changed.
-        annotation(live, labels::APPLIED_DIGEST) == Some(&*set.digest())
-            && contains(&live["spec"]["template"], &set.value()["spec"]["template"])
+        annotation(live, labels::APPLIED_DIGEST) == Some(&*set.digest()) && has_pods_of(live, set, may)
     });
     let made: Option<Timestamp> = live.pointer("/metadata/creationTimestamp").and_then(|at| at.as_str()?.parse().ok());
     Slot {

@@ -86,7 +86,7 @@ impl World {
     fn facts(self) -> MinorFacts {
         let Self { step, ask, proven, due, all: [api, a, b], .. } = self;
         let answers = api.serves();
-        MinorFacts { step, ask, proven, due, answers, api: api.seen(), clients: [a.seen(), b.seen()] }
+        MinorFacts { step, ask, proven, due, answers, api: api.seen(), clients: vec![a.seen(), b.seen()] }
     }
 
     /// After each write of a reconcile, if it ends there. Nothing recorded counts before it was read again.
@@ -94,7 +94,7 @@ impl World {
         if self.done {
             return vec![];
         }
-        let next = decide_minor(self.facts());
+        let next = decide_minor(&self.facts());
         let mut all = vec![];
         let mut now = self;
         match next.write {
@@ -226,12 +226,12 @@ fn what_is_gone_comes_back_no_older_than_what_talks_to_it() {
         due: true,
         answers: false,
         api: Seen::default(),
-        clients: [emulating; 2],
+        clients: vec![emulating; 2],
     };
-    assert_eq!(decide_minor(facts).api, Run::Emulating);
+    assert_eq!(decide_minor(&facts).api, Run::Emulating);
     let old = Component::at(Run::Old).seen();
-    assert_eq!(decide_minor(MinorFacts { clients: [old; 2], ..facts }).api, Run::Old);
+    assert_eq!(decide_minor(&MinorFacts { clients: vec![old; 2], ..facts.clone() }).api, Run::Old);
     // None of the old is left in the second step, whatever somebody restored.
-    let next = decide_minor(MinorFacts { step: Step::Two, api: old, clients: [old; 2], ..facts });
-    assert_eq!((next.api, next.clients), (Run::New, [Run::Emulating; 2]));
+    let next = decide_minor(&MinorFacts { step: Step::Two, api: old, clients: vec![old; 2], ..facts });
+    assert_eq!((next.api, next.clients), (Run::New, vec![Run::Emulating; 2]));
 }

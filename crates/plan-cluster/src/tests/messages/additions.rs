@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::tests::additions::{FOO, env, managed};
+use berth_plan::objects::service_address::RefusedAddress;
 
 pub(super) const ADDITIONS: &[Case] = &[
     ("somebody added to a Deployment before the tenant's Berth removed additions", |f| {
@@ -30,7 +31,19 @@ pub(super) const ADDITIONS: &[Case] = &[
     ("the Service was deleted, and its address has another owner by now", |f| {
         let service = Fixture::key(Kind::Service, names::APISERVER);
         f.world.remove(&service);
-        f.world.observed.refused_addresses.insert(service);
+        let refused = RefusedAddress { cluster_ip: true, ..RefusedAddress::default() };
+        f.world.observed.refused_addresses.insert(service, refused);
+        f.reconcile();
+        f.others();
+        last(f);
+    }),
+    ("the port of nodes that the spec asks for belongs to another Service", |f| {
+        let endpoint = json!({"type": "NodePort", "host": "nodes.example.com", "nodePort": 30447});
+        f.cluster.spec.endpoint = serde_json::from_value(endpoint).unwrap();
+        f.settings.writers.node_ports = vec!["30447".to_owned()];
+        let why = "provided port is already allocated".to_owned();
+        let refused = RefusedAddress { cluster_ip: false, node_ports: [(30447, why)].into() };
+        f.world.observed.refused_addresses.insert(Fixture::key(Kind::Service, names::APISERVER), refused);
         f.reconcile();
         f.others();
         last(f);

@@ -97,10 +97,31 @@ pub(super) const PODS: &[Case] = &[
         d["status"]["availableReplicas"] = json!(0);
         d["status"]["conditions"] = json!([{"type": "ReplicaFailure", "status": "True", "message": why}]);
     }),
+    ("a quota asks for a limit that no container has", |f| {
+        f.refuses_schedulers("failed quota: q: must specify limits.cpu for: install-agent,kube-scheduler");
+    }),
+    ("a quota is used up by what is asked for", |f| {
+        f.refuses_schedulers(
+            "exceeded quota: q, requested: limits.memory=1Gi, used: limits.memory=8Gi, limited: limits.memory=8Gi",
+        );
+    }),
+    ("a LimitRange bounds requests and limits", |f| {
+        f.refuses_schedulers("[minimum cpu usage per Container is 20m, but request is 10m, maximum memory usage per Container is 512Mi, but limit is 1Gi, memory max limit to request ratio per Container is 4, but provided ratio is 14.222222]");
+    }),
     ("somebody deletes a Deployment that has a finalizer", |f| {
         f.live(Kind::Deployment, names::SCHEDULER)["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     }),
 ];
+
+impl Fixture {
+    /// Pods of the scheduler are refused.
+    fn refuses_schedulers(&mut self, why: &str) {
+        let why = format!("pods \"kube-scheduler-7d9f8-\" is forbidden: {why}");
+        let d = self.live(Kind::Deployment, names::SCHEDULER);
+        d["status"]["availableReplicas"] = json!(0);
+        d["status"]["conditions"] = json!([{"type": "ReplicaFailure", "status": "True", "message": why}]);
+    }
+}
 
 /// What is not reached by carrying a plan out to its end.
 pub(super) const DELETION: &[Case] = &[

@@ -1,7 +1,7 @@
 //! A release that does not come up: each begins with a tenant of two API servers at rest.
 
 use super::*;
-use crate::tests::canary;
+use crate::tests::{canary, room};
 use berth_api::cluster::OnFailure;
 
 fn fails(f: &mut Fixture, available: i32) {
@@ -22,6 +22,11 @@ const CASES: &[Case] = &[
         f.stuck(names::APISERVER, 2);
         f.reconcile();
         f.seconds(300);
+    }),
+    ("a release asks for more than any node has", |f| *f = room::too_much()),
+    ("the only API server of a VPC was stopped, and no node takes the new one", |f| {
+        *f = room::stopped_in_vain();
+        f.seconds(31);
     }),
     ("a new release does not come up, and old pods are not well", |f| fails(f, 1)),
     ("a new release does not come up, and etcd is not available", |f| {
@@ -68,7 +73,7 @@ const CASES: &[Case] = &[
     ("a new release is not recorded yet", |f| {
         f.flag("v");
         let input = Input { object: &f.cluster, observed: &f.world.observed, settings: &f.settings, now: f.world.now };
-        let new = status(input, &plan(input), None);
+        let new = status(input, &ClusterPlanner::plan(input), None);
         f.cluster.status = Some(new);
         f.hold();
     }),

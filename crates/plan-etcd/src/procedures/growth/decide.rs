@@ -1,19 +1,21 @@
 //! Decides which claim is patched next.
 
-use crate::subject::{Subject, is_ours};
+use crate::subject::{Subject, children};
+use crate::volumes;
 use berth_api::conditions::Reason;
 use berth_api::etcd_cluster::EtcdCluster;
-use berth_api::{labels, quantity};
-use berth_plan::etcd_home::name_of;
+use berth_api::quantity;
 use berth_plan::model::{Action, State};
-use berth_plan::observed::{Observed, deleting, label, uid};
+use berth_plan::object_meta::{deleting, uid};
+use berth_plan::observed::Observed;
 use berth_render::{Kind, ObjectKey};
 use serde_json::Value;
 
 /// What comes next.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum GrowthStep {
     /// All are as large as they are to be.
+    #[default]
     Rest,
     /// A claim is patched, also where it asks for what its volume has not grown to.
     Grow(Action),
@@ -39,80 +41,86 @@ fn class(claim: &Value) -> Option<&str> {
 
 /// The StorageClass to be read for a plan: of volumes that are to be larger.
 pub fn storage_class(etcd: &EtcdCluster, observed: &Observed) -> Option<String> {
-    let (name, namespace) = name_of(etcd);
-    let claims = observed.of_kind(Kind::PersistentVolumeClaim, namespace).map(|(_, claim)| claim);
-    let ours = claims.filter(|c| label(c, labels::ETCD_CLUSTER) == Some(name) && !deleting(c));
+    let claims = children(etcd, observed, Kind::PersistentVolumeClaim).map(|(_, claim)| claim);
     let wanted = &etcd.spec.storage.size;
-    let mut small = ours.filter(|c| asked(c).is_some_and(|asked| quantity::is_less(asked, wanted)));
+    let is_small = |claim: &&Value| asked(claim).is_some_and(|asked| quantity::is_less(asked, wanted));
+    let mut small = claims.filter(|claim| !deleting(claim)).filter(is_small);
     small.find_map(class).map(str::to_owned)
+}
+
+/// A claim with its name.
+type Claim<'a> = (ObjectKey, &'a Value);
+
+fn is_less(a: Option<&str>, b: Option<&str>) -> bool {
+    matches!((a, b), (Some(a), Some(b)) if quantity::is_less(a, b))
+}
+
+fn grow((key, claim): &Claim<'_>, wanted: &str) -> GrowthStep {
+    GrowthStep::Grow(Action::GrowVolume { key: key.clone(), uid: uid(claim).to_owned(), size: wanted.to_owned() })
+}
+
+fn refuse(reason: Reason, why: &str, way: &str) -> GrowthStep {
+    GrowthStep::Refuse(State::blocked(reason, format!("{FIELD}: {why}. {way}; until then etcd runs unchanged")))
 }
 
 /// What comes next: a pure function of the claims and their class.
 pub(crate) fn decide_growth(s: &Subject<'_>) -> GrowthStep {
     let wanted = &s.etcd.spec.storage.size;
-    let key = |member: &str| s.key(Kind::PersistentVolumeClaim, format!("data-{member}"));
-    let members = s.members();
-    let claims = members.iter().map(|member| key(member));
-    let claims =
-        claims.filter_map(|key| Some((s.observed.get(&key).filter(|c| is_ours(c, s.name) && !deleting(c))?, key)));
-    let claims: Vec<(&Value, ObjectKey)> = claims.collect();
-    let is_less = |a: Option<&str>, b: Option<&str>| matches!((a, b), (Some(a), Some(b)) if quantity::is_less(a, b));
-    let refuse = |reason, why: String, way: String| {
-        GrowthStep::Refuse(State::blocked(reason, format!("{FIELD}: {why}. {way}; until then etcd runs unchanged")))
-    };
-    let grow = |(claim, key): &(&Value, ObjectKey)| {
-        GrowthStep::Grow(Action::GrowVolume { key: key.clone(), uid: uid(claim).to_owned(), size: wanted.clone() })
-    };
-    let is_more = |(claim, _): &&(&Value, ObjectKey)| is_less(Some(wanted), asked(claim));
-    // Kubernetes lets a claim ask for less than before, if that is more than its volume has. It is what helps a claim that cannot reach what it
-    // asks for, also where those before it could.
-    if let Some(found) = claims.iter().find(|found| is_more(found) && is_less(capacity(found.0), Some(wanted))) {
-        return grow(found);
-    }
-    // One that has more stays so, as long as the size is that of another.
-    let is_stuck = |found: &&(&Value, ObjectKey)| is_more(found) && is_less(capacity(found.0), asked(found.0));
-    let all_are_more = claims.iter().all(|found| is_more(&found));
-    let stuck = claims.iter().find(is_stuck);
-    if let Some((claim, key)) = stuck.or_else(|| claims.first().filter(|_| all_are_more)) {
-        let (asks, has) = (asked(claim).unwrap_or_default(), capacity(claim));
-        let way = match has.filter(|_| is_less(has, Some(asks))) {
-            Some(has) => format!("Kubernetes lets it ask for more than {has} in place of {asks}: set such a size"),
-            None => format!("Set it back to {asks}"),
-        };
-        let why = format!("{wanted} is less than the {asks} of {key}, and volumes do not shrink");
-        return refuse(Reason::InvalidSpec, why, way);
+    let claims = s.members().into_iter().filter_map(|member| volumes::claim(s, &member));
+    let claims: Vec<Claim<'_>> = claims.filter(|(_, claim)| !deleting(claim)).collect();
+    if let Some(step) = shrink(&claims, wanted) {
+        return step;
     }
     // One that is growing comes first.
-    if let Some((claim, key)) = claims.iter().find(|(claim, _)| is_less(capacity(claim), asked(claim))) {
+    if let Some((key, claim)) = claims.iter().find(|(_, claim)| is_less(capacity(claim), asked(claim))) {
         let (has, asks) = (capacity(claim).unwrap_or_default(), asked(claim).unwrap_or_default());
         return GrowthStep::Wait(format!("{key} to grow from {has} to {asks}{}", progress(claim)));
     }
-    let Some(found) = claims.iter().find(|(claim, _)| is_less(asked(claim), Some(wanted))) else {
+    let Some(found) = claims.iter().find(|(_, claim)| is_less(asked(claim), Some(wanted))) else {
         return GrowthStep::Rest;
     };
-    let (claim, key) = found;
-    let has = asked(claim).unwrap_or_default();
-    let stays = |why: String, what: &str| {
-        let why = format!("{why}, so {what} stays at {has}");
-        refuse(Reason::EtcdChangeUnsupported, why, format!("Set it back to {has}"))
+    if let Err(why) = may_grow(s, found) {
+        let has = asked(found.1).unwrap_or_default();
+        let way = format!("Set it back to {has}");
+        return refuse(Reason::EtcdChangeUnsupported, &format!("{why} stays at {has}"), &way);
+    }
+    if found.1["status"]["phase"] != "Bound" {
+        return GrowthStep::Wait(format!("{} to be bound, and to grow to {wanted} then", found.0));
+    }
+    grow(found, wanted)
+}
+
+/// Where claims ask for more than is wanted: volumes do not shrink.
+fn shrink(claims: &[Claim<'_>], wanted: &str) -> Option<GrowthStep> {
+    let is_more = |(_, claim): &&Claim<'_>| is_less(Some(wanted), asked(claim));
+    // Kubernetes lets a claim ask for less than before, if that is more than its volume has. It is what helps a claim that cannot reach what it
+    // asks for, also where those before it could.
+    if let Some(found) = claims.iter().filter(is_more).find(|(_, claim)| is_less(capacity(claim), Some(wanted))) {
+        return Some(grow(found, wanted));
+    }
+    // One that has more stays so, as long as the size is that of another.
+    let all_are_more = claims.iter().all(|found| is_more(&found));
+    let stuck = claims.iter().filter(is_more).find(|(_, claim)| is_less(capacity(claim), asked(claim)));
+    let (key, claim) = stuck.or_else(|| claims.first().filter(|_| all_are_more))?;
+    let (asks, has) = (asked(claim).unwrap_or_default(), capacity(claim));
+    let way = match has.filter(|_| is_less(has, Some(asks))) {
+        Some(has) => format!("Kubernetes lets it ask for more than {has} in place of {asks}: set such a size"),
+        None => format!("Set it back to {asks}"),
     };
-    let Some(class) = class(claim) else { return stays(format!("{key} has no StorageClass"), "it") };
+    let why = format!("{wanted} is less than the {asks} of {key}, and volumes do not shrink");
+    Some(refuse(Reason::InvalidSpec, &why, &way))
+}
+
+/// Whether its class lets it grow. Err: why what stays as it is.
+fn may_grow(s: &Subject<'_>, (key, claim): &Claim<'_>) -> Result<(), String> {
+    let Some(class) = class(claim) else { return Err(format!("{key} has no StorageClass, so it")) };
     match s.observed.get(&ObjectKey::cluster(Kind::StorageClass, class)) {
-        None => {
-            return stays(format!("StorageClass {class} does not exist, or Berth may not read it"), &key.to_string());
-        }
-        Some(found) if found["allowVolumeExpansion"] != true => {
-            let why = format!(
-                "StorageClass {class} does not let volumes grow (allowVolumeExpansion; the platform team can set it if the provisioner of the class can do that)"
-            );
-            return stays(why, &key.to_string());
-        }
-        Some(_) => {}
+        None => Err(format!("StorageClass {class} does not exist, or Berth may not read it, so {key}")),
+        Some(found) if found["allowVolumeExpansion"] != true => Err(format!(
+            "StorageClass {class} does not let volumes grow (allowVolumeExpansion; the platform team can set it if the provisioner of the class can do that), so {key}"
+        )),
+        Some(_) => Ok(()),
     }
-    if claim["status"]["phase"] != "Bound" {
-        return GrowthStep::Wait(format!("{key} to be bound, and to grow to {wanted} then"));
-    }
-    grow(found)
 }
 
 /// How people find the field, whichever object they have.

@@ -2,31 +2,24 @@
 
 use super::decide::MemberStep;
 use crate::health;
-use crate::subject::{Subject, etcdctl};
+use crate::subject::{Subject, etcdctl, told};
 use berth_api::conditions::Reason;
-use berth_plan::model::{Action, MemberChange, State};
+use berth_plan::model::{Action, EtcdCall, MemberChange, State};
 use berth_plan::observed::ListedMember;
 use berth_plan::workload;
 use berth_render::Kind;
 
 /// What is done to the members.
-pub(crate) fn members_action(s: &Subject<'_>, step: MemberStep) -> Option<Action> {
-    let delete = |kind, name: String| {
+pub(crate) fn members_action(s: &Subject<'_>, step: &MemberStep) -> Option<Action> {
+    let delete = |kind, name: &str| {
         let key = s.key(kind, name);
         Some(Action::delete(&key, s.observed.get(&key)?, None))
     };
     match step {
-        MemberStep::Call { via, change } => {
-            Some(Action::ChangeMembers { etcd: s.key(Kind::EtcdCluster, s.name), via, change })
-        }
+        MemberStep::Call { via, change } => Some(told(s, via.clone(), EtcdCall::Change(change.clone()))),
         MemberStep::ReplacePod(member) => delete(Kind::Pod, member),
-        MemberStep::DeleteClaim(member) => delete(Kind::PersistentVolumeClaim, format!("data-{member}")),
-        MemberStep::Rest
-        | MemberStep::Wait(_)
-        | MemberStep::Going(_)
-        | MemberStep::Stop(..)
-        | MemberStep::Unknown(_)
-        | MemberStep::Write(_) => None,
+        MemberStep::DeleteClaim(member) => delete(Kind::PersistentVolumeClaim, &format!("data-{member}")),
+        _ => None,
     }
 }
 
@@ -51,7 +44,7 @@ pub(crate) fn members_state(s: &Subject<'_>, step: &MemberStep) -> Option<State>
         MemberStep::Write(_) => Some(waiting(format!("Berth to record the next step with member {target}"))),
         MemberStep::Call { via, change } => Some(waiting(match change {
             MemberChange::AddLearner { .. } => format!("etcd to add member {target}"),
-            MemberChange::Promote { .. } => format!("etcd to give member {target} its vote"),
+            MemberChange::Promote { .. } => format!("etcd to promote member {target}"),
             MemberChange::Remove { .. } => format!("etcd to remove member {target}"),
             MemberChange::MoveLeader { .. } => format!("{via} to hand over the leadership, before Berth removes it"),
         })),
@@ -63,8 +56,7 @@ pub(crate) fn members_state(s: &Subject<'_>, step: &MemberStep) -> Option<State>
 /// etcd has a member that is not on record: what that means, and the command that removes it.
 fn unknown(s: &Subject<'_>, stranger: &ListedMember) -> String {
     let ListedMember { name, id, peer_urls, learner } = stranger;
-    let probe = s.observed.etcd.as_ref();
-    let voters = probe.and_then(|p| p.list.as_ref()).map_or(0, |list| list.iter().filter(|m| !m.learner).count());
+    let voters = s.listed().map_or(0, |list| list.iter().filter(|m| !m.learner).count());
     let (kind, vote) = if *learner {
         ("learner", "It has no vote".to_owned())
     } else {
@@ -73,8 +65,7 @@ fn unknown(s: &Subject<'_>, stranger: &ListedMember) -> String {
             format!("It counts as a voter, whether it runs or not: etcd now needs {} of {voters}", voters / 2 + 1),
         )
     };
-    let answers =
-        |m: &&String| probe.is_some_and(|p| matches!(p.members.get(*m), Some(Ok(said)) if said.leader != "0"));
+    let answers = |m: &&String| s.said(m).is_some_and(|said| said.leader != "0");
     let members = s.members();
     let pod = members.iter().find(answers).or(members.first()).cloned().unwrap_or_default();
     format!(

@@ -7,12 +7,11 @@ mod start;
 mod tests;
 
 use berth_api::conditions::Reason;
-use berth_api::etcd_bootstrap::{MemberRecord, Operation, OperationKind, Phase};
+use berth_api::etcd_bootstrap::{MemberRecord, OperationKind, Record};
 use berth_api::names;
 use berth_plan::model::MemberChange;
 use berth_plan::observed::ListedMember;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::collections::BTreeMap;
 
 /// A learner may be so many entries of the log behind its leader when it gets its vote, and a member that stays when another one goes. etcd
@@ -22,57 +21,17 @@ pub(crate) const MAX_LAG: u64 = 1000;
 /// Seconds between the two looks that must find a learner close enough.
 pub(crate) const BETWEEN_LOOKS: i64 = 2;
 
-/// The part of the record that says which members there are, and what is about to change.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Journal {
-    /// Grows with each write of it.
-    pub(crate) serial: i64,
-    /// Pods that there are to be.
-    pub(crate) replicas: i32,
-    /// Empty: no member was changed yet.
-    pub(crate) members: Vec<MemberRecord>,
-    pub(crate) operation: Option<Operation>,
-}
-
-impl Journal {
-    pub(crate) fn member(&self, name: &str) -> Option<&MemberRecord> {
-        self.members.iter().find(|m| m.name == name)
+/// The next record, in which that member is as given; None: it is not in it any more.
+fn with_member(record: &Record, name: &str, member: Option<MemberRecord>) -> Record {
+    let mut next = record.revise();
+    let members = &mut next.bootstrap.members;
+    match (members.iter().position(|m| m.name == name), member) {
+        (Some(at), Some(member)) => members[at] = member,
+        (Some(at), None) => _ = members.remove(at),
+        (None, Some(member)) => members.push(member),
+        (None, None) => {}
     }
-
-    /// The next record, in which that member is as given; None: it is not in it any more.
-    fn with(&self, name: &str, record: Option<MemberRecord>) -> Self {
-        let mut next = self.clone();
-        next.serial += 1;
-        match (next.members.iter().position(|m| m.name == name), record) {
-            (Some(at), Some(record)) => next.members[at] = record,
-            (Some(at), None) => _ = next.members.remove(at),
-            (None, Some(record)) => next.members.push(record),
-            (None, None) => {}
-        }
-        next
-    }
-
-    /// At that step of the change that is under way.
-    fn at(mut self, phase: Phase, now: Timestamp) -> Self {
-        if let Some(operation) = &mut self.operation {
-            operation.phase = phase;
-            operation.since = Time(now);
-        }
-        self
-    }
-
-    /// With a change that begins.
-    fn beginning(mut self, kind: OperationKind, target: &str, phase: Phase, now: Timestamp) -> Self {
-        let id = self.operation.as_ref().map_or(self.serial, |operation| operation.id);
-        self.operation = Some(Operation { id, kind, target: target.to_owned(), phase, since: Time(now) });
-        self
-    }
-
-    /// With nothing under way.
-    fn done(mut self) -> Self {
-        self.operation = None;
-        self
-    }
+    next
 }
 
 /// Seconds after which a member that does not come is looked at otherwise.
@@ -133,7 +92,7 @@ pub(crate) struct MembersView<'a> {
     pub(crate) is_full: bool,
     /// Nobody names another leader than the others: they are not parts of a cluster that was torn.
     pub(crate) has_one_leader: bool,
-    pub(crate) journal: Journal,
+    pub(crate) record: &'a Record,
     /// None: no quorum answered.
     pub(crate) list: Option<Vec<ListedMember>>,
     /// By name.
@@ -141,9 +100,10 @@ pub(crate) struct MembersView<'a> {
 }
 
 /// What to do next.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum MemberStep {
     /// All is as it should be, or nothing is known.
+    #[default]
     Rest,
     /// For what people read.
     Wait(String),
@@ -154,7 +114,7 @@ pub(crate) enum MemberStep {
     /// etcd lists one that is not on record: nothing is changed until it is gone.
     Unknown(ListedMember),
     /// The record first.
-    Write(Journal),
+    Write(Box<Record>),
     /// etcd is told.
     Call { via: String, change: MemberChange },
     /// Another pod reads what is on record by now.
@@ -166,33 +126,38 @@ pub(crate) enum MemberStep {
 /// The next step.
 pub(crate) fn decide_members(view: &MembersView<'_>) -> MemberStep {
     let Some(list) = view.list.as_ref().filter(|_| view.is_formed) else { return MemberStep::Rest };
-    if view.journal.operation.as_ref().is_some_and(|o| o.kind == OperationKind::Upgrade) {
+    if view.record.under_way(OperationKind::Upgrade).is_some() {
         return MemberStep::Rest;
     }
-    let step = match &view.journal.operation {
+    let step = match &view.record.operation {
         Some(operation) => operation::go_on(view, list, operation),
         None => start::begin(view, list),
     };
-    let changes = !matches!(
-        step,
-        MemberStep::Rest | MemberStep::Wait(_) | MemberStep::Going(_) | MemberStep::Stop(..) | MemberStep::Unknown(_)
-    );
-    if changes && !view.has_one_leader {
-        return MemberStep::Wait(
-            "the members to name the same leader; if they do not, some are of an older state of this etcd".to_owned(),
-        );
+    match step {
+        MemberStep::Write(_) | MemberStep::Call { .. } | MemberStep::ReplacePod(_) | MemberStep::DeleteClaim(_)
+            if !view.has_one_leader =>
+        {
+            let on = "the members to agree on a leader; if they do not, some have older data of this etcd";
+            MemberStep::Wait(on.to_owned())
+        }
+        step => step,
     }
-    step
 }
 
 /// All members, as the record is to have them. None: etcd lists what is not to be there.
 pub(crate) fn recorded(view: &MembersView<'_>) -> Option<Vec<MemberRecord>> {
-    start::journal(view, view.list.as_ref()?).ok().map(|journal| journal.members)
+    start::recorded(view, view.list.as_ref()?).ok().map(|record| record.bootstrap.members)
 }
 
 /// A majority of so many.
 fn quorum(voters: usize) -> usize {
     voters / 2 + 1
+}
+
+impl MemberStep {
+    fn write(record: Record) -> Self {
+        Self::Write(Box::new(record))
+    }
 }
 
 impl MembersView<'_> {
@@ -210,7 +175,7 @@ impl MembersView<'_> {
 
     /// The name of a listed member: as it is on record, or as it says itself.
     fn name_of(&self, listed: &ListedMember) -> String {
-        let recorded = self.journal.members.iter().find(|m| m.id == listed.id);
+        let recorded = self.record.bootstrap.members.iter().find(|m| m.id == listed.id);
         recorded.map_or_else(|| listed.name.clone(), |m| m.name.clone())
     }
 

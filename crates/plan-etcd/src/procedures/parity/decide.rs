@@ -1,13 +1,12 @@
 //! Decides when members are compared, and what that came to.
 
-use crate::health::Health;
 use crate::subject::Subject;
 use crate::way_back;
-use berth_api::etcd_bootstrap::{BootstrapState, MemberStage, OperationKind};
+use berth_api::etcd_bootstrap::{MemberStage, OperationKind};
 use berth_api::etcd_upkeep::HashCheck;
 use berth_api::version::Version;
 use berth_plan::model::{EtcdCall, KvHash, Maintenance};
-use berth_plan::observed::{MemberProbe, RaisedAlarm};
+use berth_plan::observed::RaisedAlarm;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::collections::BTreeMap;
@@ -69,14 +68,12 @@ fn are_alarmed(s: &Subject<'_>, differing: &[String]) -> bool {
 }
 
 fn corrupt<'a>(s: &Subject<'a>) -> impl Iterator<Item = &'a RaisedAlarm> {
-    let alarms = s.observed.etcd.as_ref().map(|probe| probe.alarms.as_slice()).unwrap_or_default();
-    alarms.iter().filter(|alarm| alarm.kind == RaisedAlarm::CORRUPT)
+    s.alarms().iter().filter(|alarm| alarm.kind == RaisedAlarm::CORRUPT)
 }
 
 /// Whether an alarm holds up changes of members. Not one of the member that is replaced for it, or was.
 pub(crate) fn holds_up(s: &Subject<'_>, alarm: &RaisedAlarm) -> bool {
-    let listed = s.observed.etcd.as_ref().and_then(|probe| probe.list.as_ref());
-    let is_gone = listed.is_some_and(|list| list.iter().all(|m| m.id != alarm.id));
+    let is_gone = s.listed().is_some_and(|list| list.iter().all(|m| m.id != alarm.id));
     alarm.kind != RaisedAlarm::CORRUPT || !(is_gone || is_odd(s, &alarm.member))
 }
 
@@ -92,9 +89,8 @@ pub(crate) fn is_odd(s: &Subject<'_>, member: &str) -> bool {
     let Some(check) = last.filter(|check| check.is_confirmed && is_minority(s, check) && are_sound(s)) else {
         return false;
     };
-    let is_leaving =
-        s.record.operation.as_ref().is_some_and(|o| o.kind == OperationKind::Replace && o.target == member)
-            && s.record.bootstrap.members.iter().any(|m| m.name == member && m.stage == MemberStage::Leaving);
+    let is_leaving = s.record.under_way(OperationKind::Replace).is_some_and(|o| o.target == member)
+        && s.record.bootstrap.member(member).is_some_and(|m| m.stage == MemberStage::Leaving);
     let is_of_these = s.record.operation.is_none() && check.serial == s.record.bootstrap.serial;
     (is_leaving || is_of_these) && check.differing.iter().any(|name| name == member)
 }
@@ -109,25 +105,18 @@ fn is_minority(s: &Subject<'_>, check: &HashCheck) -> bool {
     check.differing.len() * 2 < s.members().len()
 }
 
-/// The comparison that is due; `is_settled`: nothing else goes on.
-pub(crate) fn due(s: &Subject<'_>, health: &Health, is_settled: bool) -> Option<Maintenance> {
-    let is_well = is_settled
-        && health.complete
-        && health.members.len() > 1
-        && s.record.operation.is_none()
-        && s.record.bootstrap.state == BootstrapState::Established
-        && !s.etcd.spec.paused;
+/// The comparison that is due; `is_well`: all members are, and nothing else is to be done to them.
+pub(crate) fn due(s: &Subject<'_>, is_well: bool) -> Option<Maintenance> {
     // etcd says that they differ: which one?
     let is_alarmed =
         corrupt(s).next().is_some() && last(s).is_none_or(|last| s.now.duration_since(last.checked_at.0) >= AGAIN);
-    (is_well && may_ask(s) && (is_alarmed || is_due(last(s).as_ref(), born(s), s.record.bootstrap.serial, s.now)))
-        .then(|| compare(s))?
+    let is_due = || is_alarmed || is_due(last(s).as_ref(), born(s), s.record.bootstrap.serial, s.now);
+    (is_well && s.record.replicas > 1 && may_ask(s) && is_due()).then(|| compare(s))?
 }
 
 /// The call.
 pub(crate) fn compare(s: &Subject<'_>) -> Option<Maintenance> {
-    let answers = s.observed.etcd.as_ref()?.members.values().flatten();
-    let revision = answers.map(|m: &MemberProbe| m.progress.revision).min()?;
+    let revision = s.answers().map(|m| m.progress.revision).min()?;
     Some(Maintenance::CompareHashes { revision })
 }
 
@@ -167,7 +156,7 @@ pub(crate) fn problem(s: &Subject<'_>) -> Option<String> {
     let of = s.members().len();
     let who = differing.join(", ");
     let (said, help) = if is_minority(s, &check) {
-        let said = format!("{who} has other data than the majority of the {of} members");
+        let said = format!("{who} differs from the majority of the {of} members");
         let claims: Vec<_> = differing.iter().map(|member| format!("data-{member}")).collect();
         let help = if !s.can_join() || !are_sound(s) {
             format!(

@@ -87,6 +87,23 @@ pub(crate) struct Attempt {
     pub(crate) restored_at: Option<Time>,
 }
 
+impl Attempt {
+    fn key(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
+    /// What people read of it.
+    fn told(&self) -> String {
+        let says = if self.says.is_empty() { String::new() } else { format!(": {}", self.says) };
+        format!("EtcdRestore {}{says}", self.key())
+    }
+
+    /// The command that has Berth try again.
+    fn again(&self) -> String {
+        format!("kubectl -n {} delete etcdrestores.berth.dev {}", self.namespace, self.name)
+    }
+}
+
 /// A verified backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Newest {
@@ -105,9 +122,10 @@ pub(crate) enum Source {
 }
 
 /// What to do next.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RecoveryStep {
     /// There is nothing to do.
+    #[default]
     None,
     /// For what comes by itself, or for a member, which people read.
     Wait(String),
@@ -159,7 +177,7 @@ impl RecoveryView {
 
     /// Takes in what became of its restore.
     fn look(&self, status: &mut RecoveryStatus) {
-        let of = |a: &&Attempt| status.begun.is_some() && status.restore == Some(format!("{}/{}", a.namespace, a.name));
+        let of = |a: &&Attempt| status.begun.is_some() && status.restore == Some(a.key());
         if let Some(attempt) = self.attempts.iter().find(of) {
             status.backup = attempt.backup.clone().or(status.backup.take());
             status.taken_at = attempt.taken_at.clone().or(status.taken_at.take());
@@ -172,21 +190,19 @@ impl RecoveryView {
         if lasts < PROVEN_FOR {
             status.queued = None;
             return RecoveryStep::Wait(format!(
-                "the loss of {} to last: {} s. Then Berth restores etcd by itself (spec.recovery)",
+                "the loss of {} to last {} s; then Berth restores etcd by itself (spec.recovery)",
                 loss.lost.join(", "),
                 PROVEN_FOR.as_secs()
             ));
         }
         if let Some(attempt) = self.attempts.iter().find(|a| !a.has_ended) {
             // It was created in this reconcile, or the operator ended after that.
-            let is_noted =
-                status.begun.is_some() && status.restore == Some(format!("{}/{}", attempt.namespace, attempt.name));
+            let is_noted = status.begun.is_some() && status.restore == Some(attempt.key());
             if self.is_ours(attempt, status.round) && !is_noted {
                 self.begun(status, &attempt.namespace, &attempt.name);
                 self.look(status);
             }
-            let Attempt { namespace, name, says, .. } = attempt;
-            return RecoveryStep::Wait(format!("EtcdRestore {namespace}/{name}{}", after(": ", says)));
+            return RecoveryStep::Wait(attempt.told());
         }
         let (name, source) = match self.next(loss, status.round) {
             Ok(next) => next,
@@ -214,7 +230,7 @@ impl RecoveryView {
         // Others count it no longer for ever.
         let is_fresh = |at: &&Time| self.now.duration_since(at.0) < QUEUED_FOR / 2;
         let wait = Some(RecoveryStep::Wait(format!(
-            "Berth to see that no more than {} etcds are restored in an hour (chart value recovery.maxPerHour); then it restores this one",
+            "its turn: Berth restores at most {} etcds in an hour (chart value recovery.maxPerHour)",
             self.most
         )));
         match status.queued.as_ref().filter(is_fresh) {
@@ -269,7 +285,7 @@ impl RecoveryView {
         if !loss.left.is_empty() {
             if let Some((away, _)) = loss.left.iter().find(|(_, answers)| !answers) {
                 return Err(RecoveryStep::Wait(format!(
-                    "member {away} to answer: nothing shows that its data is lost, and it may hold what was written since the newest backup. If it cannot come back, have it begin anew, and Berth restores without it; what it holds is kept on its volume: {}",
+                    "member {away} to answer: its data may be intact and newer than any backup. If it cannot come back, start it on an empty volume; Berth then restores without it, and its old volume is kept: {}",
                     give_up(&self.within, &[away.as_str()])
                 )));
             }
@@ -285,28 +301,21 @@ impl RecoveryView {
         }
         let all_damaged = stuck.is_none() && !damaged.is_empty();
         let failed: Vec<&Attempt> = tried(&survivors).into_iter().chain(damaged).chain(stuck).collect();
-        let again =
-            failed.last().map(|a| format!("kubectl -n {} delete etcdrestores.berth.dev {}", a.namespace, a.name));
-        let failed: Vec<String> = failed
-            .into_iter()
-            .map(|a| format!("EtcdRestore {}/{}{}", a.namespace, a.name, after(": ", &a.says)))
-            .collect();
+        let told = failed.iter().map(|failed| failed.told()).collect::<Vec<_>>().join("; ");
         if all_damaged {
             return Err(RecoveryStep::Hold(
                 Reason::RestoreFailed,
                 format!(
-                    "Berth cannot restore etcd by itself: no proven EtcdBackup of it is left that is not damaged. {}. A snapshot that is mended, or that another store has, is restored by its key: create an EtcdRestore with spec.source.key",
-                    failed.join("; ")
+                    "Berth cannot restore etcd by itself: no proven EtcdBackup of it is left that is not damaged. {told}. A snapshot that is mended, or that another store has, is restored by its key: create an EtcdRestore with spec.source.key"
                 ),
             ));
         }
-        if !failed.is_empty() {
+        if let Some(last) = failed.last() {
             return Err(RecoveryStep::Hold(
                 Reason::RestoreFailed,
                 format!(
-                    "Berth could not restore etcd by itself: {}. Correct that, and have Berth try again: {}",
-                    failed.join("; "),
-                    again.unwrap_or_default()
+                    "Berth could not restore etcd by itself: {told}. Correct that, and have Berth try again: {}",
+                    last.again()
                 ),
             ));
         }
@@ -320,7 +329,7 @@ impl RecoveryView {
         RecoveryStep::Hold(
             Reason::RecoveryHeld,
             format!(
-                "This etcd and {} others lost their quorum for good within an hour; Berth restores at most {} an hour (chart value recovery.maxPerHour). Look for what ails the platform, such as its storage. This one begins when its turn comes; or create an EtcdRestore",
+                "This etcd and {} others lost their quorum for good within an hour; Berth restores at most {} an hour (chart value recovery.maxPerHour). Check the platform, such as its storage. This one is restored in its turn; or create an EtcdRestore",
                 self.others.begun + self.others.queued,
                 self.most
             ),
@@ -344,12 +353,9 @@ fn left_behind(namespace: &str, loss: &Loss, failed: &Attempt) -> RecoveryStep {
     RecoveryStep::Hold(
         Reason::RestoreFailed,
         format!(
-            "Berth could not restore what {left} holds: EtcdRestore {}/{}{}. Correct that, and have Berth try again: kubectl -n {} delete etcdrestores.berth.dev {}. A backup may be older, so Berth takes none while a member is left. If that cannot be, have {left} begin anew, and Berth restores the newest backup; what {left} holds is kept on its volume: {}",
-            failed.namespace,
-            failed.name,
-            after(": ", &failed.says),
-            failed.namespace,
-            failed.name,
+            "Berth could not restore what {left} holds: {}. Correct that, and have Berth try again: {}. A backup may be older, so Berth takes none while a member is left. If that cannot be, start {left} on an empty volume; Berth then restores the newest backup, and the old volume is kept: {}",
+            failed.told(),
+            failed.again(),
             give_up(namespace, &members)
         ),
     )
@@ -361,8 +367,4 @@ fn nth(first: &str, name: &str) -> Option<u32> {
         "" => Some(1),
         more => more.strip_prefix('-')?.parse().ok(),
     }
-}
-
-fn after(before: &str, text: &str) -> String {
-    if text.is_empty() { String::new() } else { format!("{before}{text}") }
 }

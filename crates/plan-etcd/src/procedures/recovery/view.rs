@@ -1,57 +1,53 @@
 //! What a decision about a recovery is made from, as it was observed.
 
 use super::decide::{Attempt, HOUR, Loss, Newest, Others, QUEUED_FOR, RecoveryView};
-use crate::backups::{all, newest, store};
+use crate::backups::{all, newest_and_store};
 use crate::health::Health;
-use crate::subject::Subject;
+use crate::subject::{Subject, children};
 use crate::{services, volumes};
 use berth_api::backup::{BackupRef, EtcdBackup};
 use berth_api::conditions::{self, ConditionType};
-use berth_api::etcd_bootstrap::{BootstrapState, MemberStage, Phase};
+use berth_api::etcd_bootstrap::{BootstrapState, MemberStage, OperationKind, Phase};
 use berth_api::etcd_cluster::{EtcdCluster, EtcdEndpoint};
 use berth_api::etcd_recovery::{Recovery, RecoveryStatus};
-use berth_api::labels;
 use berth_api::restore::EtcdRestore;
 use berth_plan::etcd_home::Home;
-use berth_plan::observed::{Observed, label};
+use berth_plan::observed::Observed;
 use berth_plan::workload::{has_lost_its_data, pod_problem};
 use berth_plan_backup::backup::proven;
 use berth_render::{Kind, ObjectKey};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::Value;
 
 /// Whether restores, backups and other etcds have to be read for a plan, and of which namespace: a person is told what there is, too.
 pub fn recovers(etcd: &EtcdCluster, observed: &Observed) -> Option<String> {
-    let (name, namespace) = berth_plan::etcd_home::name_of(etcd);
     if etcd.metadata.deletion_timestamp.is_some() {
         return None;
     }
     let status = etcd.status.as_ref().filter(|_| etcd.spec.recovery == Recovery::Automatic);
     let goes_on = status.and_then(|s| s.recovery.as_ref()).is_some_and(RecoveryStatus::goes_on);
-    let pods = berth_plan::workload::pods_of(observed, namespace, labels::ETCD_CLUSTER, name);
-    let claims = observed.of_kind(Kind::PersistentVolumeClaim, namespace);
-    let lost = pods.into_iter().any(|(_, pod)| has_lost_its_data(pod))
-        || claims.into_iter().any(|(_, c)| label(c, labels::ETCD_CLUSTER) == Some(name) && volumes::is_lost(c));
+    let any = |kind, is: fn(&Value) -> bool| children(etcd, observed, kind).any(|(_, object)| is(object));
+    let lost = any(Kind::Pod, has_lost_its_data) || any(Kind::PersistentVolumeClaim, volumes::is_lost);
     (goes_on || lost).then(|| Home::of(etcd).namespace.to_owned())
 }
 
 /// The view of a reconcile.
 pub(crate) fn view_recovery(s: &Subject<'_>, health: &Health) -> RecoveryView {
     let Home { namespace, name, .. } = Home::of(s.etcd);
-    let newest = newest(s, namespace);
-    let store = store(s, newest.as_ref().map(|(backup, _)| backup));
+    let (newest, store) = newest_and_store(s);
     let status = s.etcd.status.as_ref();
     let old = status.and_then(|s| s.recovery.clone());
     let attempts = attempts(s, namespace);
     let goes_on = old.as_ref().is_some_and(|old| old.begun.is_some() && old.goes_on());
     RecoveryView {
         now: s.now,
-        is_wanted: s.etcd.spec.recovery == Recovery::Automatic && !s.etcd.spec.paused && s.templates().is_some(),
+        is_wanted: s.etcd.spec.recovery == Recovery::Automatic && s.acts(),
         within: s.namespace.to_owned(),
         of: name.to_owned(),
         identity: s.record.bootstrap.cluster_uid.clone(),
         epoch: s.record.bootstrap.epoch,
         loss: if s.is_restored() { stopped(s, &attempts).filter(|_| goes_on) } else { lost(s, health) },
-        serves: health.quorum == Some(true) && !s.is_stopped(),
+        serves: health.quorum == Some(true) && !has_stopped(s),
         is_restored: s.is_restored(),
         store,
         newest: newest.and_then(|(backup, taken_at)| Some(Newest { name: backup.metadata.name?, taken_at })),
@@ -73,7 +69,7 @@ fn attempts(s: &Subject<'_>, namespace: &str) -> Vec<Attempt> {
     let ours = all::<EtcdRestore>(s, Kind::EtcdRestore, namespace)
         .filter(|r| is_of(&of, r.spec.cluster_ref.as_ref(), r.spec.etcd_cluster_ref.as_ref()));
     let attempt = |r: EtcdRestore| {
-        let has_ended = berth_plan_backup::restore::has_ended(&r);
+        let has_ended = r.has_ended();
         let status = r.status.unwrap_or_default();
         let backup = status.backup.or(r.spec.source.backup);
         let key = backup.as_ref().map(|name| ObjectKey::namespaced(Kind::EtcdBackup, namespace, name));
@@ -96,6 +92,11 @@ fn attempts(s: &Subject<'_>, namespace: &str) -> Vec<Attempt> {
     ours.map(attempt).collect()
 }
 
+/// A restore has stopped its members, or does so now.
+fn has_stopped(s: &Subject<'_>) -> bool {
+    s.record.under_way(OperationKind::Restore).is_some_and(|o| o.phase != Phase::WaitingForClients)
+}
+
 /// A restore of ours failed, or is gone, after it had stopped etcd and begun a new epoch.
 fn stopped(s: &Subject<'_>, attempts: &[Attempt]) -> Option<Loss> {
     let operation = s.record.operation.as_ref()?;
@@ -114,8 +115,6 @@ fn lost(s: &Subject<'_>, health: &Health) -> Option<Loss> {
     if health.quorum == Some(true) || s.record.bootstrap.state != BootstrapState::Established || foreign {
         return None;
     }
-    let probe = s.observed.etcd.as_ref();
-    let answer = |name: &String| probe.and_then(|p| p.members.get(name)?.as_ref().ok());
     let is_lost = |name: &String| volumes::has_lost(s, name);
     let journal = &s.record.bootstrap.members;
     let stage = |stage: MemberStage| journal.iter().filter(move |m| m.stage == stage).map(|m| m.name.clone());
@@ -129,7 +128,7 @@ fn lost(s: &Subject<'_>, health: &Health) -> Option<Loss> {
         return None;
     }
     let recorded = s.cluster_id();
-    let answers = |name: &String| answer(name).is_some_and(|a| recorded.is_none_or(|r| r == a.cluster_id));
+    let answers = |name: &String| s.said(name).is_some_and(|a| recorded.is_none_or(|r| r == a.cluster_id));
     let left = certain.iter().chain(&leaving).filter(|m| !lost.contains(m) && !is_lost(m));
     Some(Loss { left: left.map(|m| (m.clone(), answers(m))).collect(), lost })
 }
@@ -137,7 +136,7 @@ fn lost(s: &Subject<'_>, health: &Health) -> Option<Loss> {
 /// Where the members are that are left: also those that clients were not told of yet, or not any more.
 pub(crate) fn left(s: &Subject<'_>, view: &RecoveryView) -> Vec<EtcdEndpoint> {
     let Some(loss) = &view.loss else { return vec![] };
-    let mut all = services::endpoints(s.observed, s.namespace, s.name, s.addressed());
+    let mut all = services::endpoints(s.etcd, s.observed, s.addressed());
     all.retain(|endpoint| loss.left.iter().any(|(name, _)| *name == endpoint.name));
     // One without an address would be left out of the backup.
     if all.len() == loss.left.len() { all } else { vec![] }

@@ -3,20 +3,9 @@
 #[cfg(test)]
 mod tests;
 
-use berth_api::etcd_bootstrap::{MemberRecord, Operation, OperationKind, Phase};
+use berth_api::etcd_bootstrap::{OperationKind, Phase, Record};
 use berth_api::restore::RestoreRequest;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-
-/// The part of the record that a restore changes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct RestoreEntry {
-    pub(crate) epoch: i64,
-    pub(crate) serial: i64,
-    pub(crate) replicas: i32,
-    pub(crate) members: Vec<MemberRecord>,
-    pub(crate) operation: Option<Operation>,
-}
 
 /// What a decision is made from.
 #[expect(clippy::struct_excessive_bools)]
@@ -41,29 +30,30 @@ pub(crate) struct RestoreView<'a> {
     pub(crate) is_up: bool,
     /// The member that is restored.
     pub(crate) target: String,
-    pub(crate) entry: RestoreEntry,
+    pub(crate) record: &'a Record,
 }
 
 /// What to do next.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RestoreStep {
     /// Nothing is to be restored.
+    #[default]
     None,
     /// For what people read.
     Wait(String),
     /// It cannot be restored, and goes on as it is.
     Refuse(String),
     /// The record first.
-    Write(RestoreEntry),
+    Write(Box<Record>),
 }
 
 /// The next step.
 pub(crate) fn decide_restore(view: &RestoreView<'_>) -> RestoreStep {
-    let operation = view.entry.operation.as_ref().filter(|o| o.kind == OperationKind::Restore);
+    let epoch = view.record.bootstrap.epoch;
     // What was asked for is not on a volume yet.
-    let asked = view.request.filter(|r| r.restored != Some(view.entry.epoch));
-    let Some(operation) = operation else {
-        return asked.map_or(RestoreStep::None, |_| view.begin(Phase::WaitingForClients));
+    let asked = view.request.filter(|r| r.restored != Some(epoch));
+    let Some(operation) = view.record.under_way(OperationKind::Restore) else {
+        return asked.map_or(RestoreStep::None, |_| view.begin());
     };
     match operation.phase {
         Phase::WaitingForClients | Phase::Stop if view.request.is_none() => view.end(),
@@ -74,19 +64,19 @@ pub(crate) fn decide_restore(view: &RestoreView<'_>) -> RestoreStep {
         Phase::WaitingForClients => RestoreStep::Wait(view.clients(operation.id)),
         Phase::Stop if view.is_down => view.next_epoch(),
         Phase::Stop => RestoreStep::Wait("etcd's pods to end".into()),
-        Phase::Restore if view.request.is_some_and(|r| r.restored == Some(view.entry.epoch)) => view.at(Phase::Start),
+        Phase::Restore if view.request.is_some_and(|r| r.restored == Some(epoch)) => view.at(Phase::Start),
         Phase::Restore => RestoreStep::Wait(match view.request {
             Some(request) => format!(
                 "the Job of EtcdRestore {}/{} to put the backup onto the volume of member {}",
                 request.namespace, request.name, view.target
             ),
             None => format!(
-                "an EtcdRestore: the one that stopped etcd is gone, and etcd's data is of an epoch that has ended. Create another EtcdRestore; what was there is still on the volume of member {}",
+                "an EtcdRestore: the one that stopped etcd is gone, and the epoch of etcd's data has ended. Create another EtcdRestore; the former data is still on the volume of member {}",
                 view.target
             ),
         }),
         // The backup that was restored is not to be, after all.
-        Phase::Start if asked.is_some() => view.begin(Phase::WaitingForClients),
+        Phase::Start if asked.is_some() => view.begin(),
         Phase::Start if view.is_up => view.at(Phase::Done),
         Phase::Start => RestoreStep::Wait(format!("member {} to serve what was restored", view.target)),
         Phase::Done if view.request.is_none() || asked.is_some() => view.end(),
@@ -105,43 +95,42 @@ impl RestoreView<'_> {
         }
     }
 
-    fn begin(&self, phase: Phase) -> RestoreStep {
+    fn begin(&self) -> RestoreStep {
         if !self.is_formed {
             return RestoreStep::Wait("etcd to be formed for the first time; then it can be restored".into());
         }
         if let Some(why) = &self.obstacle {
             return RestoreStep::Refuse(why.clone());
         }
-        let mut next = self.next();
-        let (id, target) = (next.serial, self.target.clone());
-        next.operation = Some(Operation { id, kind: OperationKind::Restore, target, phase, since: Time(self.now) });
-        RestoreStep::Write(next)
+        // What was under way before does not go on, nor does an earlier restore.
+        let next = self.next().end();
+        write(next.begin(OperationKind::Restore, &self.target, Phase::WaitingForClients, self.now))
     }
 
-    fn next(&self) -> RestoreEntry {
-        RestoreEntry { serial: self.entry.serial + 1, ..self.entry.clone() }
+    /// A change of the version ends with it.
+    fn next(&self) -> Record {
+        Record { next: None, ..self.record.revise() }
     }
 
     fn at(&self, phase: Phase) -> RestoreStep {
-        RestoreStep::Write(self.with_phase(phase))
-    }
-
-    fn with_phase(&self, phase: Phase) -> RestoreEntry {
-        let mut next = self.next();
-        if let Some(operation) = &mut next.operation {
-            (operation.phase, operation.since) = (phase, Time(self.now));
-        }
-        next
+        write(self.next().advance(phase, self.now))
     }
 
     fn end(&self) -> RestoreStep {
-        RestoreStep::Write(RestoreEntry { operation: None, ..self.next() })
+        write(self.next().end())
     }
 
     /// The members of the old one are none any more.
     fn next_epoch(&self) -> RestoreStep {
-        let next = self.with_phase(Phase::Restore);
+        let mut next = self.next().advance(Phase::Restore, self.now);
         let after = self.request.and_then(|request| request.after).unwrap_or_default();
-        RestoreStep::Write(RestoreEntry { epoch: next.epoch.max(after) + 1, replicas: 1, members: vec![], ..next })
+        next.replicas = 1;
+        let bootstrap = &mut next.bootstrap;
+        (bootstrap.epoch, bootstrap.restored, bootstrap.members) = (bootstrap.epoch.max(after) + 1, true, vec![]);
+        write(next)
     }
+}
+
+fn write(record: Record) -> RestoreStep {
+    RestoreStep::Write(Box::new(record))
 }

@@ -4,7 +4,7 @@
 mod tests;
 
 use berth_api::conditions::Reason;
-use berth_api::etcd_bootstrap::{FailedVersion, Operation, OperationKind, Phase, Release};
+use berth_api::etcd_bootstrap::{FailedVersion, Operation, OperationKind, Phase, Record, Release};
 use berth_api::version::Version;
 use jiff::{SignedDuration, Timestamp};
 
@@ -69,13 +69,11 @@ pub(crate) struct UpgradeView<'a> {
     pub(crate) now: Timestamp,
     /// What restores a backup of it, but for which.
     pub(crate) restore: String,
-    /// The version that all members have, or had before the change.
-    pub(crate) from: Version,
+    pub(crate) record: &'a Record,
     /// What the spec asks for, if Berth can do it.
     pub(crate) wanted: Option<Version>,
-    pub(crate) next: Option<&'a Release>,
-    pub(crate) operation: Option<&'a Operation>,
-    pub(crate) failed: Option<&'a FailedVersion>,
+    /// What members get with that version, if there are templates for it.
+    pub(crate) release: Option<Release>,
     /// By ordinal.
     pub(crate) members: Vec<Seat>,
     /// All members were seen together once.
@@ -94,9 +92,10 @@ pub(crate) struct UpgradeView<'a> {
 }
 
 /// What to do next.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum UpgradeStep {
     /// All is as it should be, or somebody else says why not.
+    #[default]
     Rest,
     /// For what people read.
     Wait(String),
@@ -107,41 +106,54 @@ pub(crate) enum UpgradeStep {
     /// Another member leads.
     MoveLeader { via: String, id: String },
     /// The record first.
-    Write(UpgradeEntry),
-}
-
-/// What is written down.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum UpgradeEntry {
-    /// The change to that version begins.
-    Begin(Version),
-    /// The turn of the member of that ordinal.
-    Turn(usize),
-    /// All have the new version.
-    Finish,
-    /// Nobody gets the new version any more. None: the spec does not ask for it any more.
-    GoBack(Option<String>),
-    /// What failed may be tried again.
-    Forget,
+    Write(Box<Record>),
 }
 
 /// The next step.
 pub(crate) fn decide_upgrade(view: &UpgradeView<'_>) -> UpgradeStep {
-    match view.operation {
+    match &view.record.operation {
         Some(operation) if operation.kind == OperationKind::Upgrade => go_on(view, operation),
         Some(_) => UpgradeStep::Rest,
         None => begin(view),
     }
 }
 
+fn write(record: Record) -> UpgradeStep {
+    UpgradeStep::Write(Box::new(record))
+}
+
+/// It is that member's turn to get that version.
+fn with_turn(view: &UpgradeView<'_>, member: &str, version: Version, phase: Phase) -> Record {
+    view.record.revise().begin(OperationKind::Upgrade, &target(member, version), phase, view.now)
+}
+
+/// All have the new version.
+fn finish(view: &UpgradeView<'_>) -> UpgradeStep {
+    let mut record = Record { failed: None, ..view.record.revise().end() };
+    if let Some(next) = record.next.take() {
+        (record.version, record.templates) = (next.version, next.templates);
+        (record.agent_image, record.agent_delivery) = (next.agent_image, next.agent_delivery);
+        record.helper_resources = next.helper_resources;
+    }
+    write(record)
+}
+
+/// Nobody gets the new version any more. None: the spec does not ask for it any more.
+fn go_back(view: &UpgradeView<'_>, why: Option<String>) -> UpgradeStep {
+    let mut record = view.record.revise().end();
+    let next = record.next.take();
+    record.failed = why.and_then(|why| Some(FailedVersion { version: next?.version, why }));
+    write(record)
+}
+
 fn begin(view: &UpgradeView<'_>) -> UpgradeStep {
     let Some(wanted) = view.wanted else { return UpgradeStep::Rest };
-    if let Some(failed) = view.failed
-        && failed.version != wanted
-    {
-        return UpgradeStep::Write(UpgradeEntry::Forget);
+    let failed = view.record.failed.as_ref();
+    if failed.is_some_and(|failed| failed.version != wanted) {
+        // It may be tried again.
+        return write(Record { failed: None, ..view.record.revise() });
     }
-    if wanted == view.from || view.failed.is_some() {
+    if wanted == view.record.version || failed.is_some() {
         return UpgradeStep::Rest;
     }
     let wait = |on: &str| UpgradeStep::Wait(format!("{on}; then the members get etcd {wanted}, one after the other"));
@@ -156,59 +168,56 @@ fn begin(view: &UpgradeView<'_>) -> UpgradeStep {
         return wait("all members to be ready, without an alarm");
     }
     if !view.is_settled {
-        return wait("the pods or volumes of members that are being changed");
+        return wait("changes of members' pods or volumes");
     }
     match view.parity {
         Parity::Differs => UpgradeStep::Rest,
         Parity::Unknown if view.members.len() > 1 => UpgradeStep::Compare,
         Parity::Silent if view.members.len() > 1 => wait(
-            "the members' data to be compared: a member gave no hash of its data in time, and is asked again ten minutes later",
+            "the comparison of the members' data: a member gave no hash in time, and is asked again in ten minutes",
         ),
-        _ => UpgradeStep::Write(UpgradeEntry::Begin(wanted)),
+        _ => {
+            let last = view.members.last().map_or("", |member| &member.name);
+            let begun = with_turn(view, last, wanted, Phase::Prepare);
+            write(Record { next: view.release.clone(), failed: None, ..begun })
+        }
     }
 }
 
 fn go_on(view: &UpgradeView<'_>, operation: &Operation) -> UpgradeStep {
-    let Some(next) = view.next.map(|next| next.version) else { return UpgradeStep::Write(UpgradeEntry::GoBack(None)) };
+    let Some(next) = view.record.next.as_ref().map(|next| next.version) else { return go_back(view, None) };
     // All members have run it. Whoever does not come up is seen to as in any other etcd of this version, and no template is the former any more.
     if view.is_raised {
-        return UpgradeStep::Write(UpgradeEntry::Finish);
+        return finish(view);
     }
     let may_be_raised =
-        next.minor() > view.from.minor() && view.members.iter().all(|m| m.pod == Some(next) && m.has_run);
+        next.minor() > view.record.version.minor() && view.members.iter().all(|m| m.pod == Some(next) && m.has_run);
     let can_go_back = !may_be_raised && !view.members.iter().all(|m| m.has(next));
     if can_go_back && view.wanted.is_some_and(|wanted| wanted != next) {
-        return UpgradeStep::Write(UpgradeEntry::GoBack(None));
+        return go_back(view, None);
     }
-    let last = view.members.len().saturating_sub(1);
     let turn = match operation.phase {
         Phase::Prepare => None,
         _ => view.members.iter().position(|m| names(&operation.target, &m.name)),
     };
     if let Some(why) = failure(view, operation, turn, next) {
         // A lost volume is not the version's fault: once the member is replaced, the change begins anew.
-        let why_failed = lost(view).is_none().then_some(&why);
         return if can_go_back {
-            UpgradeStep::Write(UpgradeEntry::GoBack(why_failed.cloned()))
+            go_back(view, Some(why).filter(|_| lost(view).is_none()))
         } else {
             hold(view, next, &why)
         };
     }
-    if operation.phase == Phase::Prepare {
-        if !view.is_well {
-            return UpgradeStep::Wait(format!(
-                "all members to be ready, without the alarm CORRUPT, to get etcd {next}"
-            ));
-        }
-        if !view.knows_current {
-            return UpgradeStep::Wait(format!(
-                "the StatefulSet's controller to keep etcd {} for those whose turn it is not",
-                view.from
-            ));
-        }
-        return turn_of(view, last);
+    if operation.phase == Phase::Prepare && !view.is_well {
+        return UpgradeStep::Wait(format!("all members to be ready, without the alarm CORRUPT, to get etcd {next}"));
     }
-    let Some(turn) = turn else { return turn_of(view, last) };
+    if operation.phase == Phase::Prepare && !view.knows_current {
+        return UpgradeStep::Wait(format!(
+            "the StatefulSet's controller to keep etcd {} for the other members",
+            view.record.version
+        ));
+    }
+    let Some(turn) = turn else { return turn_of(view, view.members.len().saturating_sub(1), next) };
     let member = &view.members[turn];
     if !member.has(next) {
         let what = if member.pod == Some(next) { "to come up" } else { "to get a pod" };
@@ -227,8 +236,8 @@ fn go_on(view: &UpgradeView<'_>, operation: &Operation) -> UpgradeStep {
         ));
     }
     match turn.checked_sub(1) {
-        Some(below) => turn_of(view, below),
-        None if view.members.iter().all(|m| m.has(next)) => UpgradeStep::Write(UpgradeEntry::Finish),
+        Some(below) => turn_of(view, below, next),
+        None if view.members.iter().all(|m| m.has(next)) => finish(view),
         None => UpgradeStep::Wait(format!("all members to have etcd {next}")),
     }
 }
@@ -236,19 +245,19 @@ fn go_on(view: &UpgradeView<'_>, operation: &Operation) -> UpgradeStep {
 fn hold(view: &UpgradeView<'_>, next: Version, why: &str) -> UpgradeStep {
     UpgradeStep::Hold(format!(
         "etcd {next} does not come up: {why}. All members have run it, and the members' data may be of the new minor version by now, which etcd {} does not read; so Berth does not go back. Correct what the message names, and the change goes on by itself. If that cannot be, restore the newest backup of before the change, which loses what was written since: {} --backup NAME",
-        view.from, view.restore
+        view.record.version, view.restore
     ))
 }
 
 /// Its turn, once another one leads.
-fn turn_of(view: &UpgradeView<'_>, ordinal: usize) -> UpgradeStep {
+fn turn_of(view: &UpgradeView<'_>, ordinal: usize, next: Version) -> UpgradeStep {
     let member = &view.members[ordinal];
     let others = || view.members.iter().filter(|m| m.name != member.name && m.well);
     // The lowest comes last, so that the leadership is handed over twice at most.
     let heir = if ordinal == 0 { others().next_back() } else { others().next() };
     match heir {
         Some(heir) if member.leads => UpgradeStep::MoveLeader { via: member.name.clone(), id: heir.id.clone() },
-        _ => UpgradeStep::Write(UpgradeEntry::Turn(ordinal)),
+        _ => write(with_turn(view, &member.name, next, Phase::Roll)),
     }
 }
 
@@ -276,7 +285,7 @@ fn failure(view: &UpgradeView<'_>, operation: &Operation, turn: Option<usize>, n
 }
 
 /// The operation's target.
-pub(crate) fn target(member: &str, version: Version) -> String {
+fn target(member: &str, version: Version) -> String {
     format!("{member}@{version}")
 }
 

@@ -1,46 +1,41 @@
-//! What a change of the version is decided from, as it was observed, and what a step writes.
+//! What a change of the version is decided from, as it was observed.
 
-use super::decide::{Parity, RAN, Seat, UpgradeEntry, UpgradeView, target};
+use super::decide::{Parity, RAN, Seat, UpgradeView};
 use crate::health::Health;
 use crate::procedures::parity;
-use crate::subject::{Input, Subject, pod_version};
+use crate::subject::{Input, Subject, children, pod_version};
 use crate::{roll, validate};
-use berth_api::etcd_bootstrap::{BootstrapState, FailedVersion, Operation, OperationKind, Phase, Record, Release};
+use berth_api::etcd_bootstrap::{BootstrapState, Operation, OperationKind, Phase, Record, Release};
 use berth_api::etcd_cluster::MemberState;
+use berth_api::names;
 use berth_api::version::Version;
-use berth_api::{labels, names};
-use berth_plan::etcd_home::{Home, name_of};
+use berth_plan::etcd_home::Home;
 use berth_plan::observed::RaisedAlarm;
 use berth_plan::settings::Settings;
-use berth_plan::workload::{pod_problem, pod_ready, pods_of, ready_since, taken_up};
+use berth_plan::workload::{pod_problem, pod_ready, ready_since, taken_up};
 use berth_render::{Catalog, Kind};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 
 /// The view of a reconcile; `is_applied`: nothing is to be written.
 pub(crate) fn view_upgrade<'a>(s: &'a Subject<'_>, health: &Health, is_applied: bool) -> UpgradeView<'a> {
-    let record = &s.record;
-    let answers = || s.observed.etcd.iter().flat_map(|p| p.members.values()).flatten();
+    let (record, wanted) = (&s.record, validate::wanted_version(s).ok());
     let raised = |storage: &str| version(storage).is_some_and(|v| v.minor() > record.version.minor());
-    let alarms = || s.observed.etcd.iter().flat_map(|p| &p.alarms);
     let is_space = |alarm: &RaisedAlarm| alarm.kind == RaisedAlarm::NOSPACE;
     UpgradeView {
         now: s.now,
         restore: Home::of(s.etcd).command("restore"),
-        from: record.version,
-        wanted: validate::wanted_version(s).ok(),
-        next: record.next.as_ref(),
-        operation: record.operation.as_ref(),
-        failed: record.failed.as_ref(),
+        record,
+        wanted,
+        release: wanted.and_then(|wanted| release(s.settings, wanted)),
         members: s.members().iter().map(|name| seat(s, health, name)).collect(),
         is_formed: record.bootstrap.state == BootstrapState::Established,
-        is_well: health.complete && alarms().all(is_space) && pods_are_ready(s),
-        is_full: alarms().any(is_space),
+        is_well: health.complete && s.alarms().iter().all(is_space) && pods_are_ready(s),
+        is_full: s.alarms().iter().any(is_space),
         is_settled: is_applied && roll::next(s, health) == (None, None) && health.deleting_volume.is_none(),
         parity: agreement(s),
         knows_current: s.get(Kind::StatefulSet, s.name).is_some_and(knows_current),
-        is_raised: answers().any(|m| raised(&m.storage_version)),
+        is_raised: s.answers().any(|m| raised(&m.storage_version)),
     }
 }
 
@@ -69,13 +64,12 @@ fn knows_current(set: &Value) -> bool {
 
 fn seat(s: &Subject<'_>, health: &Health, name: &str) -> Seat {
     let pod = s.pod(name);
-    let said = s.observed.etcd.as_ref().and_then(|p| p.members.get(name)?.as_ref().ok());
     let known = health.members.iter().find(|m| m.name == name);
     Seat {
         name: name.to_owned(),
         id: known.and_then(|m| m.id.clone()).unwrap_or_default(),
         pod: pod.and_then(pod_version),
-        says: said.and_then(|m| version(&m.version)),
+        says: s.said(name).and_then(|m| version(&m.version)),
         well: pod.is_some_and(pod_ready)
             && known.is_some_and(|m| m.state == MemberState::Answers && m.problem.is_none()),
         has_run: pod.is_some_and(|pod| pod_ready(pod) || has_run(pod, s.now)),
@@ -109,42 +103,7 @@ fn version(text: &str) -> Option<Version> {
 
 /// The lowest version that members say they run.
 pub(crate) fn lowest(s: &Subject<'_>) -> Option<Version> {
-    let answers = s.observed.etcd.iter().flat_map(|p| p.members.values()).flatten();
-    answers.filter_map(|m| version(&m.version)).min()
-}
-
-/// The record with what a step writes. Its members are on record by then.
-pub(crate) fn take(s: &mut Subject<'_>, entry: &UpgradeEntry) {
-    let (now, name, settings) = (s.now, s.name, s.settings);
-    let record = &mut s.record;
-    record.founders.get_or_insert(record.replicas);
-    record.bootstrap.serial += 1;
-    match entry {
-        UpgradeEntry::Begin(version) => {
-            record.next = release(settings, *version);
-            record.failed = None;
-            let last = names::etcd::member(name, record.replicas - 1);
-            record.operation = Some(operation(record, target(&last, *version), Phase::Prepare, now));
-        }
-        UpgradeEntry::Turn(ordinal) => {
-            let version = record.next.as_ref().map(|next| next.version).unwrap_or_default();
-            let member = names::etcd::member(name, i32::try_from(*ordinal).unwrap_or_default());
-            record.operation = Some(operation(record, target(&member, version), Phase::Roll, now));
-        }
-        UpgradeEntry::Finish => {
-            if let Some(next) = record.next.take() {
-                (record.version, record.templates) = (next.version, next.templates);
-                (record.agent_image, record.agent_delivery) = (next.agent_image, next.agent_delivery);
-            }
-            (record.operation, record.failed) = (None, None);
-        }
-        UpgradeEntry::GoBack(why) => {
-            let next = record.next.take();
-            let failed = why.clone().and_then(|why| Some(FailedVersion { version: next?.version, why }));
-            (record.operation, record.failed) = (None, failed);
-        }
-        UpgradeEntry::Forget => record.failed = None,
-    }
+    s.answers().filter_map(|m| version(&m.version)).min()
 }
 
 /// What members get with a version, if there are templates for it.
@@ -154,6 +113,7 @@ fn release(settings: &Settings, version: Version) -> Option<Release> {
         templates: Catalog::builtin().etcd(version.minor())?.digest(),
         agent_image: settings.agent_image.clone(),
         agent_delivery: settings.agent_delivery,
+        helper_resources: settings.helpers.resources.clone(),
     })
 }
 
@@ -165,22 +125,16 @@ pub(crate) fn pick_up(input: Input<'_>, record: &mut Record) {
     let Some(operation) = record.operation.as_mut().filter(is_left) else { return };
     let version = operation.target.split_once('@').and_then(|(_, version)| version.parse::<Version>().ok());
     let Some(next) = version.and_then(|version| release(input.settings, version)) else { return };
-    let (name, namespace) = name_of(input.object);
-    let mut pods = pods_of(input.observed, namespace, labels::ETCD_CLUSTER, name);
+    let mut pods = children(input.object, input.observed, Kind::Pod);
     let has_begun = pods.any(|(_, pod)| pod_version(pod) == Some(next.version));
     operation.kind = OperationKind::Upgrade;
     operation.phase = if has_begun { Phase::Roll } else { Phase::Prepare };
     record.next = Some(next);
 }
 
-fn operation(record: &Record, target: String, phase: Phase, now: Timestamp) -> Operation {
-    let id = record.operation.as_ref().map_or(record.bootstrap.serial, |o| o.id);
-    Operation { id, kind: OperationKind::Upgrade, target, phase, since: Time(now) }
-}
-
 /// The ordinal from which on pods have the new template. None: its turn is yet to come.
 pub(crate) fn partition(s: &Subject<'_>) -> Option<i32> {
-    let operation = s.record.operation.as_ref().filter(|o| o.kind == OperationKind::Upgrade)?;
+    let operation = s.record.under_way(OperationKind::Upgrade)?;
     match operation.phase {
         // All pods have the same template: its controller takes note of it, and replaces none.
         Phase::Prepare => Some(0),

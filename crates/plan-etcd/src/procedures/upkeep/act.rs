@@ -26,7 +26,7 @@ pub(crate) fn alarm_state(
         let disarm = etcdctl(s, &format!("{}-0", s.name), "alarm disarm");
         let on = format!(
             "alarm {} to be disarmed: the members' data differ. Berth compares them, replaces a member that differs from a majority of the others, and disarms the alarm then. If the condition stays, no majority agrees. {}. An alarm that stays after that: {disarm}",
-            health.alarms.join(", "),
+            health.raised(),
             way_back::differing(s)
         );
         return State::Waiting { reason: Reason::EtcdAlarm, on };
@@ -40,17 +40,16 @@ pub(crate) fn alarm_state(
         UpkeepStep::Rest => match members_state(s, members).or_else(|| upgrade_state(upgrade)) {
             Some(State::Waiting { on, .. }) => format!("{ROOM} once what is under way has ended: waiting for {on}"),
             Some(State::Blocked { message, .. }) => format!("{ROOM} once this is settled: {message}"),
-            _ => format!("{ROOM} as soon as all members are well, and nothing else goes on or is paused"),
+            _ => format!("{ROOM} once all members are well and nothing else runs or is paused"),
         },
     };
-    let message = format!("{} (alarm NOSPACE): etcd refuses writes, and takes deletions. {next}", full(s));
+    let message = format!("{} (alarm NOSPACE): etcd refuses all writes but deletions. {next}", full(s));
     State::Reported { reason: Reason::EtcdAlarm, message }
 }
 
 /// Whose database has reached its quota.
 fn full(s: &Subject<'_>) -> String {
-    let alarms = s.observed.etcd.as_ref().map(|probe| probe.alarms.as_slice()).unwrap_or_default();
-    let members = alarms.iter().filter(|a| a.kind == RaisedAlarm::NOSPACE).map(|a| a.member.as_str());
+    let members = s.alarms().iter().filter(|a| a.kind == RaisedAlarm::NOSPACE).map(|a| a.member.as_str());
     match members.collect::<Vec<_>>().as_slice() {
         [one] => format!("{one}'s database is full"),
         several => format!("the databases of {} are full", several.join(", ")),
@@ -74,10 +73,10 @@ fn used_up(s: &Subject<'_>, room: &Room) -> String {
     let is_tenants = field == "clusterRef";
     let delete = if is_tenants {
         format!(
-            "delete what nobody needs, such as Events (kubectl berth connect {name} -n {namespace} -- kubectl delete events --all --all-namespaces)"
+            "delete unneeded objects, such as Events (kubectl berth connect {name} -n {namespace} -- kubectl delete events --all --all-namespaces)"
         )
     } else {
-        "have its clients delete what nobody needs".to_owned()
+        "have its clients delete unneeded keys".to_owned()
     };
     let larger = room.quota.saturating_mul(2).min(MOST);
     let raise = if larger <= room.quota {

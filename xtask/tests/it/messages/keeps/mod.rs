@@ -39,17 +39,17 @@ fn rows() -> Vec<Row> {
     Row {
         kind: "EtcdCluster", situation: "a node with the only member's volume is out of service",
         members: "a", has_backup: true, automatic: false, then: None, confirms: None,
-        steps: vec![("bring the node back", RETURN), ("If it does not come back, have etcd-0 begin anew", TYPED), ("the condition says how to restore a backup", Some(Act::Backup))],
+        steps: vec![("bring the node back", RETURN), ("If it does not come back, start etcd-0 on an empty volume", TYPED), ("the condition then says how to restore a backup", Some(Act::Backup))],
     },
     Row {
         kind: "EtcdCluster", situation: "the only member's PersistentVolume is gone",
         members: "L", has_backup: true, automatic: false, then: None, confirms: None,
-        steps: vec![("have etcd-0 begin anew", TYPED), ("the condition says how to restore a backup", Some(Act::Backup))],
+        steps: vec![("start etcd-0 on an empty volume", TYPED), ("the condition then says how to restore a backup", Some(Act::Backup))],
     },
     Row {
         kind: "EtcdCluster", situation: "two of three members' volumes are empty, and there are a store and a proven backup",
         members: "LLA", has_backup: true, automatic: false, then: None, confirms: None,
-        steps: vec![("may be more than any backup: restore it", TYPED), ("If that cannot be, restore the newest backup", TYPED)],
+        steps: vec![("may be newer than any backup: restore it", TYPED), ("If that cannot be, restore the newest backup", TYPED)],
     },
     Row {
         kind: "EtcdCluster", situation: "two of three members' volumes are empty",
@@ -74,12 +74,12 @@ fn rows() -> Vec<Row> {
     Row {
         kind: "EtcdCluster", situation: "recovery Automatic: the member that is left does not answer",
         members: "LLa", has_backup: true, automatic: true, then: None, confirms: None,
-        steps: vec![("waiting for member etcd-2 to answer", RETURN), ("If it cannot come back, have it begin anew", TYPED)],
+        steps: vec![("waiting for member etcd-2 to answer", RETURN), ("If it cannot come back, start it on an empty volume", TYPED)],
     },
     Row {
         kind: "EtcdCluster", situation: "recovery Automatic: what the member holds that is left could not be restored",
         members: "LLA", has_backup: true, automatic: true, then: None, confirms: None,
-        steps: vec![("have Berth try again", TYPED), ("If that cannot be, have etcd-2 begin anew", TYPED)],
+        steps: vec![("have Berth try again", TYPED), ("If that cannot be, start etcd-2 on an empty volume", TYPED)],
     },
     Row {
         kind: "EtcdCluster", situation: "recovery Automatic: no store for backups is configured",

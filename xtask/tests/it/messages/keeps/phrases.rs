@@ -25,7 +25,7 @@ pub(super) const HARMLESS: &[(&str, &str)] = &[
 
 /// Words that take something away.
 const TAKES: [&str; 9] =
-    ["elete ", "emove ", "eplace ", "estore ", "ive it up", "ive that up", "isarm", "reate ", "begin anew"];
+    ["elete ", "emove ", "eplace ", "estore ", "ive it up", "ive that up", "isarm", "reate ", "n an empty volume"];
 
 /// How parts of messages begin that tell nobody to do anything, or that are commands, which are judged as such.
 const TOLD: [&str; 15] = [
@@ -33,8 +33,8 @@ const TOLD: [&str; 15] = [
     "Berth ",
     "Next, Berth ",
     "within a minute ",
-    "it was proven",
-    "its volume is of ",
+    "damaged since it was proven",
+    "the record now agrees ",
     "cannot delete ",
     "create ClusterRole in a dry run",
     "Failed to create pod sandbox",
@@ -49,9 +49,9 @@ const TOLD: [&str; 15] = [
 /// Words of messages, and what is kept by who follows them.
 const TAKEN: &[(&str, &str)] = &[
     // Of etcd's data.
-    ("have etcd-", "its volume, by the reclaim policy that the command sets; and what others hold"),
-    ("Have etcd-", "likewise"),
-    ("have it begin anew", "likewise"),
+    ("start etcd-", "its volume, by the reclaim policy that the command sets; and what others hold"),
+    ("Start etcd-", "likewise"),
+    ("start it on an empty volume", "likewise"),
     ("estore volume data-etcd-0 ", "the only member's data as its storage has it"),
     (
         "estore volume data-etcd-0, data-etcd-1, data-etcd-2 ",
@@ -65,10 +65,10 @@ const TAKEN: &[(&str, &str)] = &[
     ("restore what etcd-2 may hold and the backup does not", "see the rows"),
     ("restore what is left", "see the rows"),
     ("Then restore it by a store of your own", "see the rows"),
-    ("Then restore the backup of that one", "what each member holds: it was backed up before"),
+    ("Then restore the backup of the right one", "what each member holds: it was backed up before"),
     ("restore it", "see the rows"),
     ("restore them again", "what members hold that are left"),
-    ("Give each member its own volume back", "all volumes: each member starts on its own"),
+    ("Attach each member's own volume", "all volumes: each member starts on its own"),
     ("Restore the right volumes from a backup", "all volumes: nothing is overwritten"),
     ("Restore the ConfigMap from a backup", "all volumes: no member starts before"),
     ("if nobody needs the data, delete the ", "nothing, and it says so"),
@@ -96,6 +96,8 @@ const TAKEN: &[(&str, &str)] = &[
     ("delete it, and create it with the size", "likewise"),
     ("create it with the size", "there is no claim any more"),
     ("Delete it, and create another one", "nothing is on a claim that has lost its volume"),
+    ("Delete it, and then", "no image is pulled with it, and its values are the person's"),
+    ("To create it", "all: something that lacks is made"),
     ("Create one with ", "no backup was taken there"),
     ("create another one with this type", "the Secret's values, which the person has"),
     ("Create another one with clusterRef", "no backup was taken"),
@@ -116,6 +118,9 @@ const TAKEN: &[(&str, &str)] = &[
     ("restore them with helm upgrade", "all: rights come back"),
     ("if they are right, create a new Cluster", "the old one stays, with its data"),
     ("create another Cluster and move the workloads", "the old one stays"),
+    ("create a Cluster whose serviceCIDRs begin with", "the old one stays, with its data"),
+    ("Create a Cluster whose spec.network.serviceCIDRs begin with", "likewise"),
+    ("For more nodes create a Cluster with a larger network", "likewise"),
     // Of tenants that are not made yet, or are to go.
     (
         "set spec.deletion.protected to false, delete this Cluster, and create it with other networks",
@@ -128,17 +133,21 @@ const TAKEN: &[(&str, &str)] = &[
     // Of what holds no data.
     ("emove it", "a field is taken out of a spec"),
     ("emove the field", "likewise"),
+    ("remove the flag", "likewise"),
+    ("remove spec.apiServer.audit.webhook", "likewise"),
     ("remove that node", "a node, which joins again"),
     ("Remove the route", "a field is taken out of a spec"),
     ("Remove k8s.v1.cni.cncf.io/networks", "likewise"),
     ("replace it in spec.vpc.addresses", "likewise"),
     ("and delete the pod", "pods of the control plane come back"),
-    ("delete the pod if that stays", "likewise"),
-    ("delete the pods of kube-apiserver then, one after the other", "likewise"),
+    ("delete the pod if that lasts", "likewise"),
+    ("Then delete the pods of kube-apiserver one by one", "likewise"),
     ("delete CertificateSigningRequests of kubelets that nobody needs", "a kubelet asks again"),
     ("correct or delete the webhook or admission policy", "a person's own object, and correcting it comes first"),
+    ("Narrow its rules, or delete it", "a tenant's own webhook, and narrowing it comes first"),
     ("repair what serves it, or delete it", "likewise"),
     ("Create it", "all: something that lacks is made"),
+    ("create another one, and name that", "likewise"),
     ("Create a DNS record", "likewise"),
 ];
 

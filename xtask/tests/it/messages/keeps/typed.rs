@@ -88,6 +88,14 @@ fn kubectl(words: &[&str]) -> Option<String> {
     match (verb, words.get(1).copied()) {
         // `kubectl berth` has a test of its own for these.
         ("berth", Some(_)) | ("create", Some("-f")) => None,
+        // What a person knows alone has to be filled in: the registry, and who may pull there.
+        ("create", Some("secret")) => {
+            let has = |flag: &str| words.iter().any(|w| w.starts_with(flag));
+            let of_registry = &["docker-registry", "--docker-server=", "--docker-username=", "--docker-password="][..];
+            let all = if has("generic") { &["--type=", "--from-file="] } else { of_registry };
+            let lacks = all.iter().find(|flag| !has(flag)).map(|flag| format!("it lacks {flag}"));
+            lacks.or_else(|| namespace.is_none().then(|| "a Secret needs a namespace".into()))
+        }
         ("exec", Some(_)) => {
             let has = |flag: &str| words.iter().any(|w| w.starts_with(flag));
             let all = ["-c", "--", "etcdctl", "--endpoints=", "--cacert=", "--cert=", "--key="];

@@ -83,7 +83,7 @@ fn every_field_of_a_backup_and_of_a_schedule_has_a_row() {
         include_str!("../../backup.rs"),
         include_str!("../../../../../plan-backup/src/backup/tests/mod.rs"),
         include_str!("../../../../../backup/tests/real/main.rs"),
-        include_str!("../../../../../plan-backup/src/backup/store.rs"),
+        include_str!("../../../../../plan-backup/src/store.rs"),
         include_str!("../../../../../plan-backup/src/backup/tests/deletion.rs"),
         include_str!("../../../../../plan-backup/src/backup/tests/volumes.rs"),
         include_str!("../../../../../plan-backup/src/schedule/tests/mod.rs"),

@@ -208,6 +208,10 @@ fn names(case: &Case, said: &str) -> bool {
     if let Some((list, _)) = path.rsplit_once("[]") {
         names.extend(list.rsplit('.').next());
     }
+    // What refers to an object is told by the reference.
+    if let Some(reference) = path.strip_suffix("Ref.name") {
+        names.extend(reference.rsplit('.').next());
+    }
     if case.value.class == Class::Unknown {
         names.push("sweepNoSuchField");
     }
@@ -296,14 +300,20 @@ fn every_field_has_a_row() {
             if let Some(Effect::Test(name)) = table.effect(&field.path) {
                 let sources = [
                     include_str!("../../../shared/addons.rs"),
+                    include_str!("../../../shared/kubelet.rs"),
+                    include_str!("../../../shared/coredns.rs"),
+                    include_str!("../../../shared/issuers.rs"),
                     include_str!("../../../shared/minor.rs"),
                     include_str!("../../preflight.rs"),
                     include_str!("../../../shared/refusals/life.rs"),
                     include_str!("../../../shared/revisions.rs"),
                     include_str!("../../../shared/vpc.rs"),
+                    include_str!("../../../../../plan-cluster/src/tests/images.rs"),
                     include_str!("../../../../../plan-cluster/src/tests/turn.rs"),
                     include_str!("../../../../../plan-cluster/src/tests/update.rs"),
+                    include_str!("../../../../../plan-backup/src/backup/tests/mod.rs"),
                     include_str!("../../../../../plan-etcd/src/tests/deletion.rs"),
+                    include_str!("../../../../../plan-etcd/src/tests/images.rs"),
                     include_str!("../../../../../plan-etcd/src/tests/recovery.rs"),
                 ];
                 let there = sources.iter().any(|s| s.contains(&format!("fn {name}(")));

@@ -15,14 +15,20 @@ use std::time::Instant;
 /// Fields, and what a folder of templates says in place of reading their values: what they are by default.
 const UNREAD: &[(Kind, &str, &str, &str)] = &[
     (Kind::Cluster, "apiServer.authentication", "apiserver", "jwt = []"),
+    (Kind::Cluster, "apiServer.audit", "apiserver", r#"audit = {"policy": none, "webhook": none}"#),
     (
         Kind::Cluster,
         "apiServer.serviceAccountIssuers",
         "apiserver",
         r#"service_account_issuers = ["https://kubernetes.default.svc.cluster.local"]"#,
     ),
+    (Kind::Cluster, "apiServer.admission", "apiserver", "admission = []"),
+    (Kind::Cluster, "apiServer.trustedCA", "apiserver", "trusted_ca = none"),
     (Kind::Cluster, "endpoint.service.annotations", "common__apiserver", "annotations = {}"),
     (Kind::Etcd, "keepOldData", "cluster", "keep_old_data = 604800"),
+    (Kind::Etcd, "heartbeatInterval", "cluster", "heartbeat_ms = none"),
+    (Kind::Etcd, "electionTimeout", "cluster", "election_ms = none"),
+    (Kind::Etcd, "snapshotCount", "cluster", "snapshot_count = 10000"),
     (Kind::Etcd, "quotaBackendBytes", "cluster", "quota_bytes = 2147483648"),
 ];
 

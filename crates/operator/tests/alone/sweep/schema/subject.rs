@@ -6,8 +6,8 @@ use crate::common::{SOON, Team};
 use anyhow::{Context as _, Result, bail};
 use berth_testkit::oracle::{Dump, Dumper, diff};
 use berth_testkit::{ApiServer, FaultPlan};
-use k8s_openapi::api::core::v1::{Pod, Service};
-use kube::api::{DeleteParams, ListParams};
+use k8s_openapi::api::core::v1::{Pod, Secret, Service};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -65,7 +65,17 @@ pub(crate) struct Subject {
 
 impl Subject {
     pub(crate) async fn new(kind: Kind, server: &ApiServer) -> Self {
-        Self { kind, team: Team::new(server).await }
+        let team = Team::new(server).await;
+        // What `apiServer.audit.webhook` names.
+        let sink = json!({
+            "metadata": {"name": "sink"}, "type": berth_api::cluster::AUDIT_SECRET,
+            "stringData": {"kubeconfig": r#"{"clusters": [{"name": "c", "cluster": {"server": "https://audit.example.com"}}],
+                "contexts": [{"name": "x", "context": {"cluster": "c"}}], "current-context": "x"}"#},
+        });
+        let secrets: Api<Secret> = Api::namespaced(team.client.clone(), &team.ns);
+        let sink = serde_json::from_value(sink).expect("a Secret");
+        secrets.create(&PostParams::default(), &sink).await.expect("create");
+        Self { kind, team }
     }
 
     pub(crate) fn url(&self, rest: &str) -> String {

@@ -1,24 +1,18 @@
 //! Every state that a restore reaches, whatever clients, Jobs and persons do meanwhile, and wherever the operator ends.
 
 use super::*;
+use berth_api::etcd_bootstrap::Bootstrap;
+use berth_plan::RunLevel;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::collections::BTreeSet;
 
 #[test]
 fn data_of_another_etcd_begins_an_epoch_after_its_own() {
     for (own, after, next) in [(1, None, 2), (1, Some(4), 5), (7, Some(4), 8)] {
-        let mut world = World::new(0);
-        world.entry.epoch = own;
+        let mut record = World::new(0).record;
+        record.bootstrap.epoch = own;
         let request = RestoreRequest { after, ..RestoreRequest::default() };
-        let operation = Operation {
-            id: 1,
-            kind: OperationKind::Restore,
-            target: "e-0".into(),
-            phase: Phase::Stop,
-            since: Time(time()),
-        };
-        let entry = RestoreEntry { operation: Some(operation), ..world.entry };
+        let record = record.begin(OperationKind::Restore, "e-0", Phase::Stop, time());
         let view = RestoreView {
             now: time(),
             request: Some(&request),
@@ -30,16 +24,19 @@ fn data_of_another_etcd_begins_an_epoch_after_its_own() {
             is_down: true,
             is_up: false,
             target: "e-0".into(),
-            entry,
+            record: &record,
         };
-        assert!(matches!(decide_restore(&view), RestoreStep::Write(entry) if entry.epoch == next), "{own} {after:?}");
+        assert!(
+            matches!(decide_restore(&view), RestoreStep::Write(record) if record.bootstrap.epoch == next),
+            "{own} {after:?}"
+        );
     }
 }
 
 /// What is there beside the record. Each change of it may come at any time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct World {
-    entry: RestoreEntry,
+    record: Record,
     /// The `EtcdRestore`, by its number, and what it was told.
     request: Option<(u8, Option<i64>)>,
     /// `EtcdRestore`s that may still be created.
@@ -79,10 +76,11 @@ fn time() -> Timestamp {
 
 impl World {
     fn new(left: u8) -> Self {
-        let entry = RestoreEntry { epoch: 1, serial: 0, replicas: 3, ..RestoreEntry::default() };
+        let bootstrap = Bootstrap { epoch: 1, ..Bootstrap::default() };
+        let record = Record { bootstrap, replicas: 3, ..Record::default() };
         let served = BTreeSet::from([(1, 0)]);
         Self {
-            entry,
+            record,
             request: None,
             left,
             clients: true,
@@ -98,7 +96,7 @@ impl World {
     fn step(&self, bug: Bug) -> RestoreStep {
         let (uid, restored) = self.request.map_or((0, None), |(uid, restored)| (uid, restored));
         let request = RestoreRequest { uid: uid.to_string(), restored, ..RestoreRequest::default() };
-        let has_restarted = bug == Bug::Again && self.entry.operation.is_none();
+        let has_restarted = bug == Bug::Again && self.record.operation.is_none();
         let request = if has_restarted { RestoreRequest { restored: None, ..request } } else { request };
         let view = RestoreView {
             now: time(),
@@ -106,31 +104,32 @@ impl World {
             is_formed: true,
             obstacle: None,
             clients_stopped: if bug == Bug::Clients {
-                self.entry.operation.as_ref().map(|o| o.id)
+                self.record.operation.as_ref().map(|o| o.id)
             } else {
                 self.stopped
             },
             has_cluster: true,
             serves: false,
             is_down: !self.pods || bug == Bug::TooEarly,
-            is_up: self.runs.is_some_and(|(epoch, _)| epoch == self.entry.epoch),
+            is_up: self.runs.is_some_and(|(epoch, _)| epoch == self.record.bootstrap.epoch),
             target: "e-0".into(),
-            entry: self.entry.clone(),
+            record: &self.record,
         };
-        let is_done = self.entry.operation.as_ref().is_some_and(|o| o.phase == Phase::Done);
+        let is_done = self.record.operation.as_ref().is_some_and(|o| o.phase == Phase::Done);
         match decide_restore(&view) {
             _ if bug == Bug::Again && is_done => view.end(),
-            RestoreStep::Write(entry) if bug == Bug::NoEpoch => RestoreStep::Write(RestoreEntry { epoch: 1, ..entry }),
-            RestoreStep::Write(entry) if bug == Bug::AllMembers => {
-                RestoreStep::Write(RestoreEntry { replicas: 3, ..entry })
+            RestoreStep::Write(mut record) if bug == Bug::NoEpoch => {
+                (record.bootstrap.epoch, record.bootstrap.restored) = (1, false);
+                RestoreStep::Write(record)
             }
+            RestoreStep::Write(record) if bug == Bug::AllMembers => write(Record { replicas: 3, ..*record }),
             step => step,
         }
     }
 
     fn stops(&self) -> (bool, bool) {
-        let operation = self.entry.operation.as_ref();
-        (operation.is_some_and(Operation::stops_clients), operation.is_some_and(Operation::stops_members))
+        let level = RunLevel::during(self.record.operation.as_ref());
+        (!level.runs_clients(), !level.runs_etcd())
     }
 
     /// What others do next, one at a time.
@@ -144,8 +143,8 @@ impl World {
             }
         };
         let (no_clients, no_members) = self.stops();
-        let operation = self.entry.operation.as_ref().filter(|o| o.kind == OperationKind::Restore);
-        let id = operation.filter(|o| o.stops_clients()).map(|o| o.id);
+        let operation = self.record.under_way(OperationKind::Restore);
+        let id = operation.filter(|_| no_clients).map(|o| o.id);
         // The `Cluster`'s controller.
         push(&|w| {
             w.clients = !no_clients;
@@ -158,7 +157,7 @@ impl World {
             w.runs = w.runs.filter(|_| w.pods);
         });
         push(&|w| {
-            if w.pods && w.volume.0 == w.entry.epoch {
+            if w.pods && w.volume.0 == w.record.bootstrap.epoch {
                 w.runs = Some(w.volume);
             }
         });
@@ -172,7 +171,7 @@ impl World {
         });
         let phase = operation.map(|o| o.phase);
         if let Some((number, told)) = self.request {
-            let epoch = self.entry.epoch;
+            let epoch = self.record.bootstrap.epoch;
             // The Job, and what its controller tells.
             if phase == Some(Phase::Restore) {
                 push(&|w| w.volume = (epoch, number));
@@ -210,7 +209,7 @@ impl World {
         if self.runs.is_some_and(|runs| runs != self.volume) {
             return Err("the volume is restored while etcd runs".into());
         }
-        if self.entry.epoch > 1 && self.entry.replicas != 1 {
+        if self.record.bootstrap.epoch > 1 && self.record.replicas != 1 {
             return Err("more than one member begins an epoch".into());
         }
         Ok(())
@@ -225,16 +224,18 @@ fn explore(restores: u8, bug: Bug) -> Result<(usize, BTreeSet<i64>), String> {
     let mut epochs = BTreeSet::new();
     while let Some(world) = open.pop() {
         world.check().map_err(|why| format!("{why}: {world:#?}"))?;
-        if world.entry.epoch > 4 || world.entry.serial > 60 {
+        if world.record.bootstrap.epoch > 4 || world.record.bootstrap.serial > 60 {
             return Err(format!("it never ends: {world:#?}"));
         }
         let mut next = world.others();
-        if let RestoreStep::Write(entry) = world.step(bug) {
-            assert!(entry.serial > world.entry.serial && entry.epoch <= world.entry.epoch + 1);
-            next.push(World { entry, ..world.clone() });
+        if let RestoreStep::Write(record) = world.step(bug) {
+            let (before, after) = (&world.record.bootstrap, &record.bootstrap);
+            assert!(after.serial > before.serial && after.epoch <= before.epoch + 1);
+            assert_eq!(after.restored, after.epoch > 1);
+            next.push(World { record: *record, ..world.clone() });
         }
-        if world.request.is_none() && world.left == 0 && world.entry.operation.is_none() {
-            epochs.insert(world.entry.epoch);
+        if world.request.is_none() && world.left == 0 && world.record.operation.is_none() {
+            epochs.insert(world.record.bootstrap.epoch);
         }
         if bug == Bug::None {
             ends(&world)?;
@@ -253,13 +254,13 @@ fn ends(world: &World) -> Result<(), String> {
     let mut world = World { left: 0, ..world.clone() };
     for _ in 0..60 {
         let step = world.step(Bug::None);
-        if let RestoreStep::Write(entry) = &step {
-            world.entry = entry.clone();
+        if let RestoreStep::Write(record) = step {
+            world.record = *record;
             continue;
         }
         let Some(next) = world.others().pop().filter(|next| *next != world) else {
             let serves = world.clients
-                && world.runs.is_some_and(|(epoch, _)| epoch == world.entry.epoch)
+                && world.runs.is_some_and(|(epoch, _)| epoch == world.record.bootstrap.epoch)
                 && step == RestoreStep::None;
             let says = matches!(&step, RestoreStep::Wait(text) if text.contains("Create another EtcdRestore"));
             let ended = serves || says && world.request.is_none();
@@ -282,8 +283,8 @@ fn no_order_of_events_runs_old_data_in_front_of_clients() {
 fn an_etcd_that_answers_again_is_not_stopped_by_itself() {
     let mut world = World::new(1);
     world.request = Some((1, None));
-    let RestoreStep::Write(entry) = world.step(Bug::None) else { panic!("{world:?}") };
-    let id = entry.operation.as_ref().map(|o| o.id);
+    let RestoreStep::Write(record) = world.step(Bug::None) else { panic!("{world:?}") };
+    let id = record.operation.as_ref().map(|o| o.id);
     for (unconfirmed, serves, stops) in [(true, true, false), (true, false, true), (false, true, true)] {
         let request = RestoreRequest { uid: "1".into(), unconfirmed, ..RestoreRequest::default() };
         let view = RestoreView {
@@ -297,12 +298,12 @@ fn an_etcd_that_answers_again_is_not_stopped_by_itself() {
             is_down: false,
             is_up: false,
             target: "e-0".into(),
-            entry: entry.clone(),
+            record: &record,
         };
         assert_eq!(matches!(decide_restore(&view), RestoreStep::Write(_)), stops, "{unconfirmed} {serves}");
         assert!(matches!(
             decide_restore(&RestoreView { request: None, ..view }),
-            RestoreStep::Write(RestoreEntry { operation: None, .. })
+            RestoreStep::Write(record) if record.operation.is_none()
         ));
     }
 }

@@ -1,7 +1,7 @@
 //! An etcd with its pods and volumes, as small as a search needs it.
 
-use super::super::{Fact, Journal, MAX_LAG, MemberStep, MembersView, decide_members};
-use berth_api::etcd_bootstrap::{MemberStage, OperationKind};
+use super::super::{Fact, MAX_LAG, MemberStep, MembersView, decide_members};
+use berth_api::etcd_bootstrap::{MemberStage, OperationKind, Record};
 use berth_plan::model::MemberChange;
 use berth_plan::observed::ListedMember;
 use berth_sim::etcd_members;
@@ -50,7 +50,7 @@ pub(super) const GONE: &str = "gone";
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct State {
     pub(super) wanted: i32,
-    pub(super) journal: Journal,
+    pub(super) record: Record,
     pub(super) list: Vec<ListedMember>,
     pub(super) leader: String,
     pub(super) pods: BTreeMap<i32, Pod>,
@@ -83,7 +83,7 @@ impl State {
         let listed = |i| ListedMember { name: name(i), id: id(i), peer_urls: vec![url(i)], learner: false };
         Self {
             wanted: to,
-            journal: Journal { replicas: from, ..Journal::default() },
+            record: Record { replicas: from, ..Record::default() },
             // In an order that is not that of the names, as etcd sorts by ID.
             list: (0..from).rev().map(listed).collect(),
             leader: id(0),
@@ -154,14 +154,14 @@ impl State {
             has_one_leader: true,
             has_alarm: false,
             is_full: self.is_full,
-            journal: self.journal.clone(),
+            record: &self.record,
             list: has_quorum.then(|| self.list.clone()),
             facts: (0..5).map(|i| (name(i), fact(i))).collect(),
         };
         let step = decide_members(&view);
         match (bug, step) {
             (Bug::VictimByIndex, MemberStep::Call { via, change: MemberChange::Remove { .. } }) => {
-                let target = self.journal.operation.as_ref().map(|o| o.target.clone()).unwrap_or_default();
+                let target = self.record.operation.as_ref().map(|o| o.target.clone()).unwrap_or_default();
                 let at = target.strip_prefix("e-").and_then(|n| n.parse::<usize>().ok()).unwrap_or_default();
                 MemberStep::Call {
                     via,
@@ -169,7 +169,7 @@ impl State {
                 }
             }
             (Bug::ForgetsTheRecord, MemberStep::Write(next)) if self.list.iter().all(|m| !m.learner) => {
-                match next.members.iter().find(|m| m.stage == MemberStage::Adding) {
+                match next.bootstrap.members.iter().find(|m| m.stage == MemberStage::Adding) {
                     Some(added) => MemberStep::Call {
                         via: name(0),
                         change: MemberChange::AddLearner { peer_url: added.peer_url.clone() },
@@ -190,11 +190,11 @@ impl State {
             | MemberStep::Going(_)
             | MemberStep::Stop(..)
             | MemberStep::Unknown(_) => {}
-            MemberStep::Write(journal) => self.write(journal),
+            MemberStep::Write(record) => self.write(record),
             MemberStep::ReplacePod(member) => _ = self.pods.insert(ordinal(member), Pod::Away),
             MemberStep::DeleteClaim(member) => {
                 let id = self.volumes.remove(&ordinal(member)).flatten();
-                let shrinks = self.journal.operation.as_ref().is_some_and(|o| o.kind == OperationKind::Shrink);
+                let shrinks = self.record.under_way(OperationKind::Shrink).is_some();
                 if shrinks && !self.all_are_up("") {
                     return Err(format!("the volume of {member} is deleted, and one that stays is away"));
                 }
@@ -210,11 +210,11 @@ impl State {
         Ok(())
     }
 
-    fn write(&mut self, journal: &Journal) {
-        self.journal = journal.clone();
+    fn write(&mut self, record: &Record) {
+        self.record = record.clone();
         // Otherwise no state would ever be the same as another.
-        self.journal.serial = 1;
-        if let Some(operation) = &mut self.journal.operation {
+        self.record.bootstrap.serial = 1;
+        if let Some(operation) = &mut self.record.operation {
             (operation.id, operation.since) = (1, Time(Timestamp::UNIX_EPOCH));
         }
     }
@@ -227,11 +227,15 @@ impl State {
 
     /// What must hold of a call before it is made.
     fn judge(&self, change: &MemberChange) -> Result<(), String> {
-        let recorded = |id: &str| self.journal.members.iter().find(|m| m.id == *id);
+        let recorded = |id: &str| self.record.bootstrap.members.iter().find(|m| m.id == *id);
         match change {
             MemberChange::AddLearner { peer_url } => {
-                let on_record =
-                    self.journal.members.iter().any(|m| m.stage == MemberStage::Adding && m.peer_url == *peer_url);
+                let on_record = self
+                    .record
+                    .bootstrap
+                    .members
+                    .iter()
+                    .any(|m| m.stage == MemberStage::Adding && m.peer_url == *peer_url);
                 if !on_record {
                     return Err(format!("{peer_url} is added and is not on record"));
                 }
@@ -245,7 +249,7 @@ impl State {
                 }
             }
             MemberChange::Remove { id } => {
-                let shrinks = self.journal.operation.as_ref().is_some_and(|o| o.kind == OperationKind::Shrink);
+                let shrinks = self.record.under_way(OperationKind::Shrink).is_some();
                 let learner = self.list.iter().any(|m| m.id == *id && m.learner);
                 if !shrinks && !learner && self.volumes.values().flatten().any(|there| there == id) {
                     return Err(format!("{id} is removed, whose data is there"));
@@ -268,7 +272,7 @@ impl State {
         let (had, up) = (self.has_quorum(), self.up());
         // What etcd refuses changes nothing.
         let new_id = format!("f{}", self.added);
-        let grows = self.journal.operation.as_ref().is_some_and(|o| o.kind == OperationKind::Grow);
+        let grows = self.record.under_way(OperationKind::Grow).is_some();
         let is_away = |m: &ListedMember| !m.learner && !up.contains(&m.id);
         if grows && matches!(change, MemberChange::AddLearner { .. }) && self.list.iter().any(is_away) {
             // "unhealthy cluster". Also where one is replaced, which this leaves out.
@@ -293,7 +297,7 @@ impl State {
 
     /// Kubernetes' controllers, kubelets and etcd do what there is for them to do.
     pub(super) fn tick(&mut self, bug: Bug) -> Result<(), String> {
-        let replicas = self.journal.replicas;
+        let replicas = self.record.replicas;
         self.pods.retain(|i, _| *i < replicas);
         for i in 0..replicas {
             self.volumes.entry(i).or_insert(None);
@@ -301,7 +305,7 @@ impl State {
         }
         let ids: Vec<_> = self.list.iter().map(|m| m.id.clone()).collect();
         for (i, pod) in &mut self.pods {
-            let recorded = self.journal.member(&name(*i));
+            let recorded = self.record.bootstrap.member(&name(*i));
             // Another claim can be anywhere; a pod that is made anew has the claim that there was.
             let is_gone = self.volumes.get(i).is_some_and(|id| id.as_deref() == Some(GONE));
             match pod {
@@ -315,7 +319,7 @@ impl State {
                 let joins = recorded.filter(|m| m.stage == MemberStage::Joining);
                 let began = |id: &str| self.list.iter().any(|m| m.id == id && !m.name.is_empty());
                 // Whoever joins has to name all members.
-                let named = self.journal.members.iter().map(|m| m.id.clone()).filter(|id| !id.is_empty());
+                let named = self.record.bootstrap.members.iter().map(|m| m.id.clone()).filter(|id| !id.is_empty());
                 let names_all = named.collect::<BTreeSet<_>>() == ids.iter().cloned().collect();
                 if joins.is_some_and(|m| *volume != Some(m.id.clone()) && (began(&m.id) || !names_all)) {
                     *pod = Pod::Crashes;
@@ -360,13 +364,13 @@ impl State {
     /// Nothing is under way, and all members that there are to be run: room is made.
     fn is_whole(&self) -> bool {
         let (up, _, of) = self.voters();
-        let replicas = usize::try_from(self.journal.replicas).unwrap();
-        self.journal.operation.is_none() && self.list.len() == replicas && (up, of) == (replicas, replicas)
+        let replicas = usize::try_from(self.record.replicas).unwrap();
+        self.record.operation.is_none() && self.list.len() == replicas && (up, of) == (replicas, replicas)
     }
 
     /// Whether it is as asked for.
     pub(super) fn is_done(&self) -> bool {
-        self.is_whole() && self.journal.replicas == self.wanted && !self.is_full
+        self.is_whole() && self.record.replicas == self.wanted && !self.is_full
     }
 }
 

@@ -1,0 +1,59 @@
+//! What was found in tenants a moment ago. It says what to look at again, and since when something is so; a new operator looks anew.
+
+use berth_api::Cluster;
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What nobody has renewed for so long is of a `Cluster` that is gone.
+const FORGOTTEN: SignedDuration = SignedDuration::from_hours(1);
+
+/// By the UIDs of `Cluster`s, with when it was found.
+#[derive(Debug)]
+pub struct Memory<T>(Mutex<BTreeMap<String, (Timestamp, Arc<T>)>>);
+
+impl<T> Default for Memory<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T> Memory<T> {
+    /// What was found last.
+    pub(crate) fn get(&self, of: &str) -> Option<Arc<T>> {
+        self.0.lock().get(of).map(|(_, found)| found.clone())
+    }
+
+    /// It is over.
+    pub(crate) fn forget(&self, of: &str) {
+        self.0.lock().remove(of);
+    }
+
+    /// Keeps it.
+    pub(crate) fn put(&self, of: &str, found: Arc<T>, now: Timestamp) {
+        let mut all = self.0.lock();
+        all.retain(|_, (at, _)| now.duration_since(*at).abs() < FORGOTTEN);
+        all.insert(of.to_owned(), (now, found));
+    }
+}
+
+/// By what it is remembered.
+pub(crate) fn uid(of: &Cluster) -> &str {
+    of.metadata.uid.as_deref().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_renewed_is_forgotten() {
+        let (memory, now) = (Memory::default(), Timestamp::UNIX_EPOCH);
+        memory.put("a", Arc::new(1), now);
+        memory.put("b", Arc::new(2), now + SignedDuration::from_mins(59));
+        assert_eq!((memory.get("a").as_deref(), memory.get("b").as_deref()), (Some(&1), Some(&2)));
+        memory.put("b", Arc::new(3), now + SignedDuration::from_mins(61));
+        assert_eq!((memory.get("a"), memory.get("b").as_deref()), (None, Some(&3)));
+    }
+}

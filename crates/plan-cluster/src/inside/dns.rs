@@ -1,0 +1,208 @@
+//! Zones of `spec.addons.coreDNS.zones`: what of them CoreDNS would not start with, or what would take the tenant's own names away, is refused.
+//! What goes on is parsed, so nothing of it is syntax of a Corefile.
+
+use super::facts::cluster_dns;
+use berth_api::cluster::{DnsZone, Network};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+const PORT: u16 = 53;
+
+/// As many as CoreDNS' plugin `forward` takes.
+const MOST_SERVERS: usize = 15;
+
+/// The servers of each zone. Err: what is refused, with the way out.
+pub(super) fn zones(asked: &[DnsZone], network: &Network) -> Result<BTreeMap<String, Vec<SocketAddr>>, String> {
+    let dns = cluster_dns(&network.service_cidrs).and_then(|address| address.parse().ok());
+    let mut all = BTreeMap::new();
+    for (at, zone) in asked.iter().enumerate() {
+        let field = format!("spec.addons.coreDNS.zones[{at}]");
+        let name = zone.name.to_ascii_lowercase();
+        if !is_name(&name) {
+            return Err(format!("{field}.name: must be a DNS name without a dot at its end, such as corp.example"));
+        }
+        let own = [Some(network.dns_domain.to_ascii_lowercase()), dns.map(reverse)];
+        if let Some(own) = own.into_iter().flatten().find(|own| is_within(own, &name) || is_within(&name, own)) {
+            return Err(format!("{field}.name: {name} has names of the tenant's own zone {own}. Name another zone"));
+        }
+        if zone.servers.is_empty() || zone.servers.len() > MOST_SERVERS {
+            return Err(format!("{field}.servers: list 1 to {MOST_SERVERS} servers"));
+        }
+        let servers = zone.servers.iter().enumerate();
+        let servers = servers.map(|(n, text)| server(text, dns).map_err(|why| format!("{field}.servers[{n}]: {why}")));
+        if all.insert(name.clone(), servers.collect::<Result<_, _>>()?).is_some() {
+            return Err(format!("{field}.name: {name} is listed twice. List all of its servers once"));
+        }
+    }
+    Ok(all)
+}
+
+fn is_name(name: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+    let is_label = |label: &str| {
+        let (first, last) = (label.bytes().next(), label.bytes().next_back());
+        label.len() <= 63
+            && label.bytes().all(|b| plain(b) || b == b'-')
+            && [first, last].into_iter().all(|end| end.is_some_and(plain))
+    };
+    name.len() <= 253 && name.split('.').all(is_label)
+}
+
+/// Whether it is that zone, or below it.
+fn is_within(name: &str, zone: &str) -> bool {
+    name.strip_suffix(zone).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
+/// The name under which an address is looked up.
+fn reverse(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(v4) => {
+            let [a, b, c, d] = v4.octets();
+            format!("{d}.{c}.{b}.{a}.in-addr.arpa")
+        }
+        IpAddr::V6(v6) => {
+            let nibbles = v6.octets().into_iter().rev().flat_map(|byte| [byte & 15, byte >> 4]);
+            let digits: Vec<String> = nibbles.map(|nibble| format!("{nibble:x}")).collect();
+            format!("{}.ip6.arpa", digits.join("."))
+        }
+    }
+}
+
+fn server(text: &str, dns: Option<IpAddr>) -> Result<SocketAddr, String> {
+    let plain = text.parse::<IpAddr>().map(|address| SocketAddr::new(address, PORT));
+    let Ok(server) = plain.or_else(|_| text.parse::<SocketAddr>()) else {
+        return Err("must be an IP address, or one with a port, such as 192.0.2.53:5353 or [2001:db8::53]:5353".into());
+    };
+    let (ip, is_own) = (server.ip().to_canonical(), dns == Some(server.ip()));
+    if is_own || ip.is_loopback() || ip.is_unspecified() {
+        return Err(format!("CoreDNS would ask itself at {ip}. Name the server that has the zone"));
+    }
+    let broadcast = matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
+    if ip.is_multicast() || broadcast || server.port() == 0 {
+        return Err(format!("no DNS server answers at {server}. Name the server that has the zone"));
+    }
+    // A scope is of one machine.
+    Ok(SocketAddr::new(server.ip(), server.port()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn network(services: &str) -> Network {
+        Network { service_cidrs: vec![services.into()], dns_domain: "cluster.local".into(), ..Network::default() }
+    }
+
+    fn zone(name: &str, servers: &[&str]) -> DnsZone {
+        DnsZone { name: name.into(), servers: servers.iter().map(|s| (*s).to_owned()).collect() }
+    }
+
+    #[test]
+    fn zones_are_parsed() {
+        let asked = [
+            zone("Corp.Example", &["192.0.2.53", "192.0.2.54:5353"]),
+            zone("_tcp.b", &["2001:db8::53", "[2001:db8::54]:5353"]),
+            zone("10.in-addr.arpa", &["192.0.2.53"]),
+            // It ends as the tenant's own does.
+            zone("mycluster.local", &["192.0.2.53"]),
+        ];
+        let zones = zones(&asked, &network("172.16.0.0/16")).unwrap();
+        let all: Vec<_> = zones
+            .iter()
+            .map(|(name, all)| (name.as_str(), all.iter().map(ToString::to_string).collect::<Vec<_>>()))
+            .collect();
+        let of = |servers: &[&str]| servers.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
+        assert_eq!(
+            all,
+            [
+                ("10.in-addr.arpa", of(&["192.0.2.53:53"])),
+                ("_tcp.b", of(&["[2001:db8::53]:53", "[2001:db8::54]:5353"])),
+                ("corp.example", of(&["192.0.2.53:53", "192.0.2.54:5353"])),
+                ("mycluster.local", of(&["192.0.2.53:53"])),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_would_break_coredns_or_the_tenants_own_names_is_refused() {
+        let good: &[&str] = &["192.0.2.53"];
+        let many = vec!["192.0.2.53"; 16];
+        let long = ["a".repeat(64), "a.".repeat(127) + "a"];
+        let names = [
+            "",
+            ".",
+            "corp.example.",
+            ".corp",
+            "a..b",
+            "-a",
+            "a-",
+            "a b",
+            "a{",
+            "a}",
+            "a\nb",
+            "a\"",
+            "a#b",
+            "a:53",
+            "a/24",
+            "*.a",
+            "ä.example",
+            "a,b",
+            "$(id)",
+            "a;b",
+            &long[0],
+            &long[1],
+        ];
+        for name in names {
+            let why = zones(&[zone(name, good)], &network("10.96.0.0/12")).unwrap_err();
+            assert!(why.starts_with("spec.addons.coreDNS.zones[0].name: must be a DNS name"), "{name:?}: {why}");
+        }
+        let own = [
+            "cluster.local",
+            "Cluster.Local",
+            "local",
+            "svc.cluster.local",
+            "a.b.cluster.local",
+            "arpa",
+            "in-addr.arpa",
+            "10.in-addr.arpa",
+            "10.0.96.10.in-addr.arpa",
+        ];
+        for name in own {
+            let why = zones(&[zone(name, good)], &network("10.96.0.0/12")).unwrap_err();
+            assert!(why.contains("of the tenant's own zone"), "{name:?}: {why}");
+        }
+        for name in ["ip6.arpa", "8.b.d.0.1.0.0.2.ip6.arpa"] {
+            let why = zones(&[zone(name, good)], &network("2001:db8::/108")).unwrap_err();
+            assert!(why.contains("of the tenant's own zone"), "{name:?}: {why}");
+        }
+        for (servers, says) in [
+            (&[][..], "servers: list 1 to 15"),
+            (&many, "servers: list 1 to 15"),
+            (&["192.0.2.53", ""], "servers[1]: must be an IP address"),
+            (&["dns.example"], "servers[0]: must be an IP address"),
+            (&["192.0.2.53:"], "must be an IP address"),
+            (&["192.0.2.53:99999"], "must be an IP address"),
+            (&["192.0.2.0/24"], "must be an IP address"),
+            (&["2001:db8::53:5353:1:2:3:4:5"], "must be an IP address"),
+            (&["[2001:db8::53]"], "must be an IP address"),
+            (&["192.0.2.53 }"], "must be an IP address"),
+            (&["192.0.2.53\n}"], "must be an IP address"),
+            (&["tls://192.0.2.53"], "must be an IP address"),
+            (&["/etc/resolv.conf"], "must be an IP address"),
+            (&["192.000.2.53"], "must be an IP address"),
+            (&["127.0.0.1"], "would ask itself"),
+            (&["::1"], "would ask itself"),
+            (&["::ffff:127.0.0.1"], "would ask itself"),
+            (&["0.0.0.0:5353"], "would ask itself"),
+            (&["10.96.0.10"], "would ask itself at 10.96.0.10"),
+            (&["224.0.0.251"], "no DNS server answers"),
+            (&["255.255.255.255"], "no DNS server answers"),
+            (&["192.0.2.53:0"], "no DNS server answers"),
+        ] {
+            let why = zones(&[zone("corp.example", servers)], &network("10.96.0.0/12")).unwrap_err();
+            assert!(why.contains(says), "{servers:?}: {why}");
+        }
+        let twice = zones(&[zone("a.example", good), zone("A.example", good)], &network("10.96.0.0/12")).unwrap_err();
+        assert!(twice.starts_with("spec.addons.coreDNS.zones[1].name: a.example is listed twice"), "{twice}");
+    }
+}

@@ -1,0 +1,248 @@
+//! What is asked for, and nodes that have it or not.
+
+use super::*;
+
+fn node(name: &str, more: &Value) -> Node {
+    let mut object = json!({
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "pool": name}},
+        "status": {"allocatable": {"cpu": "4", "memory": "8137248Ki", "pods": "110"}},
+    });
+    for (path, value) in more.as_object().into_iter().flatten() {
+        *object.pointer_mut(path).unwrap() = value.clone();
+    }
+    Node::of(&object)
+}
+
+fn tainted(name: &str, taints: &Value) -> Node {
+    Node::of(&json!({
+        "metadata": {"name": name, "labels": {"pool": name}}, "spec": {"taints": taints},
+        "status": {"allocatable": {"cpu": "64", "memory": "256Gi"}},
+    }))
+}
+
+fn judged(
+    resources: &Value,
+    placement: &Value,
+    nodes: &[Node],
+    volume: Option<&Volume>,
+) -> Result<(), (String, String)> {
+    let resources: Resources = serde_json::from_value(resources.clone()).unwrap();
+    let placement: Placement = serde_json::from_value(placement.clone()).unwrap();
+    let need = Need { resources: Some(&resources), placement: &placement };
+    let place = volume.map(|volume| Place { volume, beside: BTreeMap::new(), times: 1 });
+    need.on(nodes, place.as_ref()).map_err(|no| (no.field, no.why))
+}
+
+#[test]
+fn what_no_node_has_is_named_with_the_most_that_one_has() {
+    let nodes = [
+        node("a", &json!({})),
+        node("b", &json!({"/status/allocatable/cpu": "7910m", "/status/allocatable/memory": "1Gi"})),
+        tainted("c", &json!([{"key": "gpu", "value": "yes", "effect": "NoSchedule"}])),
+    ];
+    let tolerates = json!({"tolerations": [{"key": "gpu", "operator": "Exists"}]});
+    for (resources, placement, wanted) in [
+        (json!({"requests": {"cpu": "7910m"}}), json!({}), None),
+        (json!({"limits": {"cpu": "4", "memory": "7Gi"}}), json!({}), None),
+        (json!({"requests": {"cpu": "1"}, "limits": {"cpu": "64"}}), json!({}), None),
+        (json!({"requests": {"cpu": "64"}}), tolerates.clone(), None),
+        (
+            json!({"requests": {"cpu": "8"}}),
+            json!({}),
+            Some((
+                "resources.requests.cpu",
+                "8 is asked for, and the most that a node has which it may run on is 7910m (node b)",
+            )),
+        ),
+        (
+            json!({"limits": {"memory": "8Gi"}}),
+            json!({}),
+            Some((
+                "resources.limits.memory",
+                "8192Mi is asked for, and the most that a node has which it may run on is 7946Mi (node a)",
+            )),
+        ),
+        (
+            json!({"requests": {"cpu": "5", "memory": "4Gi"}}),
+            json!({}),
+            Some(("resources.requests", "no node that it may run on has all of this: 5 cpu, 4096Mi memory")),
+        ),
+        (
+            json!({"requests": {"example.com/gpu": 1}}),
+            json!({}),
+            Some(("resources.requests.example.com/gpu", "1 is asked for, and no node that it may run on has any")),
+        ),
+        (
+            json!({"requests": {"cpu": "65"}}),
+            tolerates,
+            Some((
+                "resources.requests.cpu",
+                "65 is asked for, and the most that a node has which it may run on is 64 (node c)",
+            )),
+        ),
+        (
+            json!({}),
+            json!({"nodeSelector": {"pool": "none", "a": "b"}}),
+            Some(("placement.nodeSelector", "no node has labels a=b,pool=none")),
+        ),
+        (
+            json!({}),
+            json!({"nodeSelector": {"pool": "c"}}),
+            Some((
+                "placement.tolerations",
+                "each node with label pool=c has a taint that is not tolerated, such as gpu=yes:NoSchedule of node c",
+            )),
+        ),
+        (
+            json!({"requests": {"cpu": "5"}}),
+            json!({"nodeSelector": {"pool": "a"}}),
+            Some((
+                "resources.requests.cpu",
+                "5 is asked for, and the most that a node has which it may run on is 4 (node a)",
+            )),
+        ),
+    ] {
+        let wanted = wanted.map_or(Ok(()), |(field, why): (&str, &str)| Err((field.to_owned(), why.to_owned())));
+        assert_eq!(judged(&resources, &placement, &nodes, None), wanted, "{resources} {placement}");
+        assert_eq!(judged(&resources, &placement, &[], None), Ok(()), "no node is known");
+    }
+}
+
+#[test]
+fn what_passes_keeps_nobody_away() {
+    let taint = |key: &str, effect: &str| json!([{"key": key, "effect": effect}]);
+    for (taints, fits) in [
+        (taint("node.kubernetes.io/unschedulable", "NoSchedule"), true),
+        (taint("node.kubernetes.io/not-ready", "NoExecute"), true),
+        (taint("node.cloudprovider.kubernetes.io/uninitialized", "NoSchedule"), true),
+        (taint("dedicated", "PreferNoSchedule"), true),
+        (taint("dedicated", "NoExecute"), false),
+    ] {
+        assert_eq!(judged(&json!({}), &json!({}), &[tainted("c", &taints)], None).is_ok(), fits, "{taints}");
+    }
+    // One that has just joined does not say what it has.
+    let young = [node("a", &json!({"/status/allocatable": {}}))];
+    assert_eq!(judged(&json!({"requests": {"cpu": "9"}}), &json!({}), &young, None), Ok(()));
+}
+
+#[test]
+fn a_taint_is_tolerated_as_the_scheduler_says() {
+    for (toleration, fits) in [
+        (json!({"operator": "Exists"}), true),
+        (json!({"key": "gpu", "operator": "Exists"}), true),
+        (json!({"key": "gpu", "value": "yes"}), true),
+        (json!({"key": "gpu", "value": "yes", "effect": "NoSchedule"}), true),
+        (json!({"key": "gpu", "value": "yes", "effect": "NoExecute"}), false),
+        (json!({"key": "gpu", "value": "no"}), false),
+        (json!({"key": "gpu"}), false),
+        (json!({"key": "other", "operator": "Exists"}), false),
+    ] {
+        let nodes = [tainted("c", &json!([{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]))];
+        let judged = judged(&json!({}), &json!({"tolerations": [toleration.clone()]}), &nodes, None);
+        assert_eq!(judged.is_ok(), fits, "{toleration}");
+    }
+}
+
+#[test]
+fn a_volume_ties_its_pod_to_the_nodes_that_have_it() {
+    let volume = |key: &str, operator: &str, values: &Value| Volume {
+        claim: "data-etcd-0".into(),
+        name: "pv-1".into(),
+        affinity: json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": key, "operator": operator, "values": values}]}]}}),
+        pods: vec![],
+    };
+    let nodes = [node("a", &json!({})), node("b", &json!({"/status/allocatable/cpu": "32"}))];
+    let of_a = volume("kubernetes.io/hostname", "In", &json!(["a"]));
+    let on = |resources: &Value, placement: &Value, volume: &Volume| judged(resources, placement, &nodes, Some(volume));
+    assert_eq!(on(&json!({"requests": {"cpu": "4"}}), &json!({}), &of_a), Ok(()));
+    let (field, why) = on(&json!({"requests": {"cpu": "5"}}), &json!({}), &of_a).unwrap_err();
+    assert_eq!(field, "resources.requests.cpu");
+    assert!(why.ends_with("is 4 (node a)"), "{why}");
+    let (field, why) = on(&json!({}), &json!({"nodeSelector": {"pool": "b"}}), &of_a).unwrap_err();
+    assert_eq!(field, "placement.nodeSelector");
+    assert_eq!(
+        why,
+        "no node with label pool=b has its volume: data-etcd-0 is on PersistentVolume pv-1, which only node a has"
+    );
+    let large = json!({"requests": {"cpu": "9"}});
+    for (elsewhere, fits) in [
+        (volume("kubernetes.io/hostname", "In", &json!(["gone"])), true),
+        (volume("pool", "NotIn", &json!(["a"])), true),
+        (volume("pool", "Exists", &json!([])), true),
+        (volume("pool", "DoesNotExist", &json!([])), true),
+        (volume("pool", "NotIn", &json!(["b"])), false),
+        (volume("pool", "Gt", &json!(["1"])), true),
+        (Volume::default(), true),
+    ] {
+        assert_eq!(on(&large, &json!({}), &elsewhere).is_ok(), fits, "{elsewhere:?}");
+    }
+    let by_name = json!({"required": {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}]}});
+    assert!(on(&large, &json!({}), &Volume { affinity: by_name, ..Volume::default() }).is_err());
+}
+
+#[test]
+fn on_its_one_node_others_count_and_all_pods_that_have_to_be_there() {
+    let hostname = json!({"key": "kubernetes.io/hostname", "operator": "In", "values": ["a"]});
+    let affinity = json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [hostname]}]}});
+    let volume = Volume { affinity, ..Volume::default() };
+    let nodes = [node("a", &json!({})), node("b", &json!({}))];
+    assert_eq!(volume.node(&nodes).unwrap().name, "a");
+    assert_eq!((Volume::default().node(&nodes), volume.node(&nodes[1..])), (None, None));
+    let placement = Placement::default();
+    let judge = |cpu: &str, beside: &str, times: i128| {
+        let resources: Resources = serde_json::from_value(json!({"requests": {"cpu": cpu}})).unwrap();
+        let beside = BTreeMap::from([("cpu".to_owned(), quantity::nanos(beside).unwrap())]);
+        let need = Need { resources: Some(&resources), placement: &placement };
+        need.on(&nodes, Some(&Place { volume: &volume, beside, times })).map_err(|no| no.why)
+    };
+    assert_eq!(judge("1", "3", 1), Ok(()));
+    assert_eq!(judge("1", "1", 3), Ok(()));
+    for (cpu, beside, times, why) in [
+        (
+            "1",
+            "3001m",
+            1,
+            "1 is asked for, and the most that a node has which it may run on is 999m (node a, beside what other pods there ask for)",
+        ),
+        (
+            "2",
+            "0",
+            3,
+            "2 is asked for by each of 3 pods there, and the most that a node has which it may run on is 4 (node a)",
+        ),
+        ("1", "5", 1, "1 is asked for, and no node that it may run on has any, beside what other pods there ask for"),
+    ] {
+        assert_eq!(judge(cpu, beside, times), Err(why.to_owned()));
+    }
+}
+
+#[test]
+fn more_is_asked_for_where_fewer_nodes_would_take_it() {
+    let template = |pod: Value| json!({"spec": pod});
+    let runs = template(json!({
+        "containers": [{"resources": {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"memory": "2Gi"}}}],
+        "nodeSelector": {"pool": "a"}, "tolerations": [{"key": "gpu", "operator": "Exists"}],
+    }));
+    let same = json!({"nodeSelector": {"pool": "a"}, "tolerations": [{"key": "gpu", "operator": "Exists"}]});
+    for (resources, placement, more) in [
+        (json!({}), same.clone(), false),
+        (json!({"requests": {"cpu": "0.5", "memory": "1024Mi"}}), same.clone(), false),
+        (json!({"requests": {"cpu": "100m"}, "limits": {"cpu": "8"}}), same.clone(), false),
+        (json!({"limits": {"cpu": "501m"}}), same.clone(), true),
+        (json!({"requests": {"memory": "1.5Gi"}}), same.clone(), true),
+        (json!({"requests": {"ephemeral-storage": "1Gi"}}), same.clone(), true),
+        (json!({}), json!({"tolerations": same["tolerations"]}), false),
+        (json!({}), json!({"nodeSelector": {"pool": "b"}, "tolerations": same["tolerations"]}), true),
+        (json!({}), json!({"nodeSelector": {"pool": "a"}}), true),
+        (
+            json!({}),
+            json!({"tolerations": [{"key": "gpu", "operator": "Exists"}, {"key": "x", "operator": "Exists"}]}),
+            false,
+        ),
+    ] {
+        let resources: Resources = serde_json::from_value(resources).unwrap();
+        let placement: Placement = serde_json::from_value(placement).unwrap();
+        let need = Need { resources: Some(&resources), placement: &placement };
+        assert_eq!(need.is_more_than(&runs), more, "{resources:?} {placement:?}");
+    }
+}

@@ -1,0 +1,89 @@
+//! What of a tenant is to run. Only the number of pods follows from it: volumes, Secrets, Services and templates of workloads stay.
+
+use crate::model::{Action, Stage};
+use crate::workload::taken_up;
+use berth_api::etcd_bootstrap::{Operation, OperationKind, Phase};
+use berth_render::ObjectKey;
+use serde_json::Value;
+
+/// What of a tenant, or of an etcd that stands alone, is to run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RunLevel {
+    /// Everything.
+    #[default]
+    Up,
+    /// etcd without its clients.
+    ClientsStopped,
+    /// Nothing.
+    Down,
+}
+
+impl RunLevel {
+    /// While that is done to the etcd.
+    pub fn during(operation: Option<&Operation>) -> Self {
+        match operation.filter(|o| o.kind == OperationKind::Restore).map(|o| o.phase) {
+            Some(Phase::WaitingForClients | Phase::Start) => Self::ClientsStopped,
+            Some(Phase::Stop | Phase::Restore) => Self::Down,
+            _ => Self::Up,
+        }
+    }
+
+    /// Whether pods of etcd's clients run: those of the control plane.
+    pub fn runs_clients(self) -> bool {
+        self == Self::Up
+    }
+
+    /// Whether etcd's members run.
+    pub fn runs_etcd(self) -> bool {
+        self != Self::Down
+    }
+}
+
+/// Ends the pods of a workload. It stays as it is otherwise: with the next level it gets what is new.
+pub fn stop(stage: &mut Stage, key: &ObjectKey, live: &Value) {
+    if live.pointer("/spec/replicas").and_then(Value::as_i64) != Some(0) {
+        stage.actions.push(Action::scale_to_zero(key, live));
+    }
+}
+
+/// Whether a workload has no pods, and its controller knows that there are to be none, or it would make one the next moment.
+pub fn has_stopped(live: &Value) -> bool {
+    let [wanted, there] = ["/spec/replicas", "/status/replicas"].map(|path| live.pointer(path).and_then(Value::as_i64));
+    taken_up(live) && wanted == Some(0) && there.unwrap_or_default() == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_api::etcd_bootstrap::OperationKind as Of;
+    use jiff::Timestamp;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use serde_json::json;
+
+    #[test]
+    fn a_restore_stops_clients_first_and_starts_them_last() {
+        let during = |kind, phase| {
+            let since = Time(Timestamp::UNIX_EPOCH);
+            let level = RunLevel::during(Some(&Operation { id: 1, kind, target: "etcd-0".into(), phase, since }));
+            (level.runs_etcd(), level.runs_clients())
+        };
+        let levels = [Phase::WaitingForClients, Phase::Stop, Phase::Restore, Phase::Start, Phase::Done, Phase::Other]
+            .map(|phase| during(Of::Restore, phase));
+        let (up, alone, down) = ((true, true), (true, false), (false, false));
+        assert_eq!(levels, [alone, down, down, alone, up, up]);
+        for kind in [Of::Grow, Of::Replace, Of::Shrink, Of::Upgrade, Of::Other] {
+            assert_eq!([Phase::Start, Phase::Other].map(|phase| during(kind, phase)), [up, up], "{kind:?}");
+        }
+        assert_eq!(RunLevel::during(None), RunLevel::Up);
+    }
+
+    #[test]
+    fn one_has_stopped_once_its_controller_has_ended_all_pods() {
+        let set = |spec: i64, seen: i64, there: Value| {
+            has_stopped(&json!({"metadata": {"generation": 2}, "spec": {"replicas": spec},
+                "status": {"observedGeneration": seen, "replicas": there}}))
+        };
+        assert!(set(0, 2, json!(0)) && set(0, 2, Value::Null));
+        assert!(!set(1, 2, json!(0)) && !set(0, 1, json!(0)) && !set(0, 2, json!(1)));
+    }
+}
