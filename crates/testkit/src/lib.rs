@@ -8,6 +8,7 @@
 //! * [`oracle`]: end states and call counts, masked so that two runs can be compared.
 //! * [`policies`]: who may reach whom, by NetworkPolicies.
 //! * [`debian`]: programs from packages, without installing them.
+//! * [`ports`]: loopback ports that are a process's own until it ends.
 //! * [`prometheus`]: a real Prometheus, to scrape what is under test.
 //! * [`rights`]: which containers of a pod may what a pod of a team may not.
 //! * [`s3`]: a real S3 server, and a proxy that misbehaves as object stores do.
@@ -34,6 +35,7 @@ pub mod kinds;
 pub mod oracle;
 pub mod patience;
 pub mod policies;
+pub mod ports;
 pub mod prometheus;
 pub mod rights;
 pub mod s3;

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::debian;
+use crate::{debian, ports::port};
 
 /// A server that scrapes one target each second and judges rules as often.
 #[derive(Debug)]
@@ -32,8 +32,7 @@ impl Prometheus {
         // JSON is YAML.
         let file = dir.path().join("prometheus.yaml");
         fs::write(&file, serde_json::to_vec(&config)?)?;
-        // The port is free now, and nobody else of this machine asks for it in the moment until it is taken.
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let port = port();
         let log = fs::File::create(dir.path().join("log"))?;
         let child = Command::new(binary("prometheus")?)
             .arg(format!("--config.file={}", file.display()))

@@ -4,8 +4,9 @@ mod proxy;
 
 pub use proxy::{Misbehaviour, Request, S3Proxy};
 
+use crate::ports::port;
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -32,7 +33,7 @@ impl S3Server {
         assert!(program.exists(), "{} is not there: run devcluster build s3s-fs", program.display());
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join(Self::BUCKET)).unwrap();
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], port()));
         let process = Command::new(program)
             .args(["--host", "127.0.0.1", "--port", &address.port().to_string()])
             .args(["--access-key", Self::ACCESS_KEY_ID, "--secret-key", Self::SECRET_ACCESS_KEY])

@@ -67,7 +67,7 @@ fn demo() -> Result<()> {
     }
 
     let before = until("the meta cluster is at rest", || {
-        // Counted up to a minute after the tenant is ready: a change of the status.
+        // Counted every fourth minute until all are ready: a change of the status.
         let nodes =
             kubectl(&["-n", "team-a", "get", "clusters.berth.dev", "acme", "-o", "jsonpath={.status.nodes.ready}"])?;
         ensure!(nodes == "2", "{nodes} nodes are counted as ready");

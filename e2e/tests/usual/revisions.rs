@@ -124,7 +124,9 @@ fn files_of(world: &World, tenant: &Tenant<'_>) -> Result<Value> {
     });
     let admission = json!({"configuration": [{"name": "PodSecurity", "configuration": configuration}]});
     let trusted = map["data"]["ca.crt"].clone();
-    Ok(json!({"apiServer": {"authentication": null, "admission": admission, "trustedCA": trusted}}))
+    // What is to go well has time.
+    let upgrade = json!({"progressDeadline": "10m"});
+    Ok(json!({"apiServer": {"authentication": null, "admission": admission, "trustedCA": trusted}, "upgrade": upgrade}))
 }
 
 fn kubectl_berth(world: &World, tenant: &Tenant<'_>, verb: &[&str], more: &[&str]) -> Result<Output> {

@@ -91,7 +91,7 @@ fn url(port: u16) -> String {
 
 /// A port on which nobody listens.
 fn closed_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    berth_testkit::ports::port()
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 use crate::proxy::{self, Fault};
 use berth_contract::backup::{Outcome, Store, Subject, TASK, Take, Task, keys};
-use berth_testkit::s3::S3Server;
+use berth_testkit::{ports::ports, s3::S3Server};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SanType};
 use std::cell::Cell;
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -55,7 +55,7 @@ impl World {
             fs::create_dir_all(path(name)).unwrap();
         }
         certificates(&path("pki"));
-        let [client, peer, _] = ports();
+        let [client, peer] = ports();
         let url = |port: u16| format!("https://127.0.0.1:{port}");
         let peer = format!("http://127.0.0.1:{peer}");
         let pki = |name: &str| path("pki").join(name).display().to_string();
@@ -171,7 +171,7 @@ impl World {
 
     /// Of a member that is left of two, which is what this one becomes: the other never comes.
     pub(crate) fn survivors(&self) -> Task {
-        let [other, ..] = ports();
+        let [other] = ports();
         let added = self.ctl(&["member", "add", "other", &format!("--peer-urls=http://127.0.0.1:{other}")]);
         assert!(added.is_some());
         self.until("the quorum to be lost", || {
@@ -234,7 +234,7 @@ impl World {
 
     /// Starts an etcd with what is on the volume; its revision, and what `get` of that key with these flags answers.
     pub(crate) fn restored_on_volume(&self, flags: &[&str]) -> (i64, String) {
-        let [client, peer, _] = ports();
+        let [client, peer] = ports();
         let (client, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
         let mut etcd = Command::new(programs(self.version).join("etcd"))
             .arg(format!("--data-dir={}", self.volume().join("data").display()))
@@ -266,7 +266,7 @@ impl World {
     pub(crate) fn restored_by_hand(&self, snapshot: &[u8]) -> u64 {
         let (file, data) = (self.path("by-hand.db"), self.path("by-hand"));
         fs::write(&file, snapshot).unwrap();
-        let [client, peer, _] = ports();
+        let [client, peer] = ports();
         let (client, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
         let restored = Command::new(programs(self.version).join("etcdutl"))
             .args(["snapshot", "restore"])
@@ -313,11 +313,6 @@ impl Drop for World {
         let _ = self.etcd.kill();
         let _ = self.etcd.wait();
     }
-}
-
-fn ports() -> [u16; 3] {
-    let open = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    open.map(|listener| listener.local_addr().unwrap().port())
 }
 
 /// A CA, and one certificate for the server and its client.

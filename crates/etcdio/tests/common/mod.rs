@@ -6,7 +6,7 @@ use berth_etcdio::{Credential, EtcdTarget, Member};
 use berth_pki::{CA_LIFETIME, CertSpec, KeyPairPem, LEAF_LIFETIME, Usage, issue, issue_ca};
 use jiff::Timestamp;
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
@@ -78,8 +78,7 @@ impl Options {
 }
 
 fn free_ports(n: usize) -> Vec<u16> {
-    let open: Vec<_> = (0..n).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    open.iter().map(|l| l.local_addr().unwrap().port()).collect()
+    (0..n).map(|_| berth_testkit::ports::port()).collect()
 }
 
 fn host(name: &str) -> String {

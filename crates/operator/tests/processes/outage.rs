@@ -7,7 +7,7 @@ use berth_testkit::oracle::{assert_keys_unchanged, secret_keys};
 use berth_testkit::{ApiServer, World, fixtures::until};
 use k8s_openapi::api::apps::v1::Deployment;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 /// How long it is away: past the lease's 15 s. `BERTH_SWEEP=full`: ten minutes.
@@ -15,10 +15,9 @@ fn away() -> Duration {
     if full() { Duration::from_mins(10) } else { Duration::from_secs(20) }
 }
 
-/// An address that was free a moment ago.
+/// An address where nobody else listens.
 pub(crate) fn free_address() -> String {
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port();
-    format!("127.0.0.1:{port}")
+    format!("127.0.0.1:{}", berth_testkit::ports::port())
 }
 
 /// Status and text of what a path of the operator's own endpoint answers. None: nobody listens.

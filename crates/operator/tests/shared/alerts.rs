@@ -121,7 +121,7 @@ async fn each_alert_fires_and_clears() {
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
 
     let dir = tempfile::tempdir().unwrap();
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = berth_testkit::ports::port();
     let (metrics, address) = (Metrics::default(), format!("127.0.0.1:{port}"));
     well(&metrics);
     let (served, at) = (metrics.clone(), address.clone());

@@ -122,7 +122,7 @@ async fn zones_are_checked_and_end_up_in_the_corefile() {
 
 /// The real CoreDNS serves the zone by asking its server.
 async fn answers(of_zones: &str) -> Result<()> {
-    let [here, there] = [udp_port()?, udp_port()?];
+    let [here, there] = berth_testkit::ports::ports();
     let served =
         of_zones.replace(":53 {", &format!(":{here} {{")).replace("192.0.2.53:5353", &format!("127.0.0.1:{there}"));
     ensure!(served.contains(&format!("127.0.0.1:{there}")), "its server is not there");
@@ -146,8 +146,4 @@ async fn answers(of_zones: &str) -> Result<()> {
         Ok(())
     };
     eventually(SOON, "an answer", attempt).await
-}
-
-fn udp_port() -> Result<u16> {
-    Ok(std::net::UdpSocket::bind("127.0.0.1:0")?.local_addr()?.port())
 }

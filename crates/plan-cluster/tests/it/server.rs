@@ -1,7 +1,6 @@
 //! A kube-apiserver that is started for what it says of a file, and finds nothing to connect to.
 
-use berth_testkit::apiserver::binary;
-use std::net::TcpListener;
+use berth_testkit::{apiserver::binary, ports::port};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -29,7 +28,7 @@ impl Server {
 
     /// Its command with what it reads before the file in question. Without an issuer.
     pub(crate) fn command(&self) -> Command {
-        let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+        let port = port();
         let mut command = Command::new(&self.binary);
         command.stdin(Stdio::null()).args([
             "--etcd-servers=http://127.0.0.1:1".to_owned(),

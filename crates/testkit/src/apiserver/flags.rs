@@ -1,7 +1,6 @@
 //! Where the binaries are, and the command lines of the two servers.
 
 use std::env;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
@@ -20,11 +19,6 @@ pub fn binary(project: &str, version: &str, name: &str) -> Result<PathBuf> {
         bail!("{} is not there: run `make binaries`", path.display());
     }
     Ok(path)
-}
-
-/// A loopback port that was free a moment ago.
-pub(crate) fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
 /// One etcd member on loopback without TLS or fsync: a fixture, nothing to copy for a tenant.

@@ -27,6 +27,8 @@ use kube::config::AuthInfo;
 use kube::{Client, Config};
 use tokio::sync::OnceCell;
 
+use crate::ports::port;
+
 pub use audit::AuditEvent;
 pub use flags::binary;
 pub use process::Process;
@@ -109,7 +111,7 @@ impl ApiServer {
         let dir = process::run_dir()?;
         let pki = pki::Pki::create(&dir.path().join("pki"))?;
         fs::write(dir.path().join("audit-policy.yaml"), flags::AUDIT_POLICY)?;
-        let (port, etcd_port, peer_port) = (flags::free_port()?, flags::free_port()?, flags::free_port()?);
+        let (port, etcd_port, peer_port) = (port(), port(), port());
         let etcd = Process::spawn(dir.path(), "etcd", etcd_binary, &flags::etcd(dir.path(), etcd_port, peer_port))?;
         let apiserver_args = flags::apiserver(dir.path(), port, etcd_port, extra);
         let server = Self {

@@ -94,7 +94,7 @@ pub(in crate::controllers) struct IdleCheck {
 impl IdleCheck {
     /// Whether all is as it was.
     pub(super) async fn is_unchanged(&self, ctx: &Context, now: Timestamp) -> bool {
-        let turn = Turn::at(now);
+        let turn = Turn::at_rest(now, self.nodes.as_ref());
         let questions = Questions::at_rest(turn, &self.leases);
         let asked = probe_tenant(&ctx.connect, self.api.clone(), questions, ctx.tenant_calls.clone());
         let (found, (answer, _)) = futures::join!(fingerprint(&ctx.io, &self.cp_namespace), asked);
