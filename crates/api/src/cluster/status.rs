@@ -142,9 +142,9 @@ pub struct AddonStatus {
     pub name: String,
     /// The version that was written into the tenant last.
     pub version: Option<String>,
-    /// Pods that serve. Absent until its Deployment or DaemonSet was read.
+    /// Pods that serve. Absent until its Deployment or DaemonSet was read, and while the tenant has no node that is ready.
     pub ready: Option<i32>,
-    /// Desired pods: of kube-proxy, one for each node.
+    /// Desired pods: of kube-proxy, one for each node. Absent where `ready` is.
     pub wanted: Option<i32>,
     /// Why not all of them serve, or what of a change does not come up. Absent while all is well, and while the tenant has no node that is
     /// ready.

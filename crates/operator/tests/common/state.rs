@@ -2,9 +2,10 @@
 
 use super::Team;
 use anyhow::{Result, ensure};
+use berth_api::{EtcdCluster, names};
 use berth_testkit::FaultPlan;
 use berth_testkit::fault::{Call, Verb};
-use berth_testkit::oracle::{Counts, Dump, Dumper, call_counts, renamed};
+use berth_testkit::oracle::{Counts, Dump, Dumper, call_counts, diff, renamed};
 use k8s_openapi::api::core::v1::Service;
 use kube::ResourceExt;
 use kube::api::ListParams;
@@ -121,14 +122,26 @@ pub(crate) fn counts(team: &Team, tenant: &str, plan: &FaultPlan) -> Counts {
 /// Waits until the operator has written nothing for a moment, makes it look again, and says what it writes then.
 pub(crate) async fn second_reconcile(team: &Team, plan: &FaultPlan) -> Result<()> {
     settled(plan).await;
-    let before = plan.calls().len();
+    let (before, then) = (plan.calls().len(), statuses(team).await);
     team.try_reconciled(plan).await?;
     settled(plan).await;
-    let calls = plan.calls();
+    let (calls, now) = (plan.calls(), statuses(team).await);
     let written = calls[before..].iter().filter(|c| c.mutation.is_some() && !is_swept(team, c));
     let written: Vec<_> = written.map(ToString::to_string).collect();
-    ensure!(written.is_empty(), "a second reconcile wrote:\n{}", written.join("\n"));
+    let changed = || diff(&then, &now);
+    ensure!(written.is_empty(), "a second reconcile wrote:\n{}\n{}", written.join("\n"), changed());
     Ok(())
+}
+
+/// What a write at rest most often changes.
+async fn statuses(team: &Team) -> Dump {
+    let cluster = team.clusters().get_opt("acme").await.ok().flatten();
+    let etcd = team.inside::<EtcdCluster>().get_opt(names::ETCD).await.ok().flatten();
+    let status = [
+        ("Cluster".to_owned(), json!(cluster.map(|c| c.status))),
+        ("EtcdCluster".to_owned(), json!(etcd.map(|e| e.status))),
+    ];
+    status.into_iter().collect()
 }
 
 /// A Job that a test before this one left elsewhere, or the Secret beside it: the operator clears that up whenever it comes to it.

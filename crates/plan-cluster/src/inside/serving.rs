@@ -77,8 +77,11 @@ struct Count {
     is_taken_up: bool,
 }
 
-/// Where the counts are listed of add-ons that were written.
+/// Where the counts are listed of add-ons that were written, in a tenant that has a node for them.
 pub(crate) fn listings(t: &Tenant<'_>) -> Vec<Listing> {
+    if t.status().nodes.is_none_or(|nodes| nodes.ready == 0) {
+        return Vec::new();
+    }
     let was_written = |pods: &&Pods| t.status().addons.iter().any(|a| a.name == pods.addon && a.version.is_some());
     ALL.iter().filter(was_written).map(Pods::listing).collect()
 }
@@ -90,10 +93,14 @@ pub(crate) fn doubtful(t: &Tenant<'_>) -> Vec<&'static str> {
     doubtful.filter_map(|a| Some(Pods::of(&a.name)?.app)).collect()
 }
 
-/// Whether they are looked at in each reconcile: none of one serves, or something changed a while ago.
+/// Whether they are looked at in each reconcile: none of one serves or was counted yet, or something changed a while ago.
 pub(crate) fn in_doubt(t: &Tenant<'_>) -> bool {
     let conditions = t.status().conditions;
-    let since = find(&conditions, ConditionType::AddonsReady).map(|c| c.last_transition_time.0);
+    let told = find(&conditions, ConditionType::AddonsReady);
+    if told.is_some_and(|c| c.status == "Unknown") {
+        return true;
+    }
+    let since = told.map(|c| c.last_transition_time.0);
     let is_new = since.is_some_and(|since| t.now.duration_since(since) < WATCHED);
     let is_down = t.status().addons.iter().any(|a| a.down_since.is_some() && !is_off(t, &a.name));
     is_down || (is_new && !doubtful(t).is_empty())
@@ -102,14 +109,16 @@ pub(crate) fn in_doubt(t: &Tenant<'_>) -> bool {
 /// Whether what is told of them is about to change: for a moment not all serve after each change, and no watch tells when they do.
 pub(crate) fn settles(t: &Tenant<'_>, told: &[AddonStatus]) -> bool {
     let conditions = t.status().conditions;
-    let since = find(&conditions, ConditionType::AddonsReady).filter(|c| c.status == "False");
+    let since = find(&conditions, ConditionType::AddonsReady).filter(|c| c.status != "True");
     let is_new = since.is_none_or(|c| t.now.duration_since(c.last_transition_time.0) < SETTLES);
-    is_new && told.iter().any(|a| a.message.is_some() && !is_off(t, &a.name))
+    let is_uncounted = |a: &AddonStatus| a.ready.is_none() && ready_nodes(t) > 0;
+    is_new && told.iter().any(|a| (a.message.is_some() || is_uncounted(a)) && !is_off(t, &a.name))
 }
 
 /// Whether as many of them serve as `told`, as far as that was read.
 pub fn are_as_told(told: &[AddonStatus], read: &InsideTenant) -> bool {
-    told.iter().all(|told| {
+    // Without a node none is counted.
+    told.iter().filter(|told| told.ready.is_some()).all(|told| {
         let count = Pods::of(&told.name).and_then(|pods| Some(pods.count(pods.workload(read)?)));
         count.is_none_or(|count| (told.ready, told.wanted) == (Some(count.ready), Some(count.wanted)))
     })
@@ -117,14 +126,16 @@ pub fn are_as_told(told: &[AddonStatus], read: &InsideTenant) -> bool {
 
 /// What is told of one that is on. `told`: what is told of it but for its pods, with what was told of these before.
 pub(super) fn with_pods(t: &Tenant<'_>, read: &InsideTenant, told: AddonStatus) -> AddonStatus {
+    if ready_nodes(t) == 0 {
+        return AddonStatus { ready: None, wanted: None, message: None, down_since: None, ..told };
+    }
     let Some((pods, live)) = Pods::of(&told.name).and_then(|pods| Some((pods, pods.workload(read)?))) else {
         return told;
     };
     let count = pods.count(live);
-    let has_nodes = ready_nodes(t) > 0;
-    let is_down = has_nodes && count.ready == 0 && (count.wanted > 0 || pods.kind == Kind::Deployment);
+    let is_down = count.ready == 0 && (count.wanted > 0 || pods.kind == Kind::Deployment);
     let since = told.down_since.filter(|_| is_down).or_else(|| is_down.then_some(Time(t.now)));
-    let message = has_nodes.then(|| why_not(pods, live, count, read.pods.get(pods.app))).flatten();
+    let message = why_not(pods, live, count, read.pods.get(pods.app));
     AddonStatus { ready: Some(count.ready), wanted: Some(count.wanted), message, down_since: since, ..told }
 }
 
@@ -167,10 +178,6 @@ pub(crate) fn verdict(t: &Tenant<'_>, told: &[AddonStatus]) -> Option<Verdict> {
         return None;
     }
     let of = |status, reason, message| Some(Verdict::new(ConditionType::AddonsReady, status, reason, message));
-    let unseen = on.iter().find(|a| a.ready.is_none());
-    if let Some(unseen) = unseen {
-        return of(None, Reason::NotYetObserved, format!("pods of {} have not been counted yet", unseen.name));
-    }
     if ready_nodes(t) == 0 {
         let names: Vec<_> = on.iter().map(|a| &*a.name).collect();
         return of(
@@ -178,6 +185,9 @@ pub(crate) fn verdict(t: &Tenant<'_>, told: &[AddonStatus]) -> Option<Verdict> {
             Reason::AsExpected,
             format!("no node of the tenant is ready to run {}", names.join(" and ")),
         );
+    }
+    if let Some(unseen) = on.iter().find(|a| a.ready.is_none()) {
+        return of(None, Reason::NotYetObserved, format!("pods of {} have not been counted yet", unseen.name));
     }
     let is_well = on.iter().all(|a| a.message.is_none());
     let all: Vec<_> = on.iter().map(|a| say(a)).collect();

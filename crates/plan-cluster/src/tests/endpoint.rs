@@ -382,7 +382,7 @@ fn clients_of_the_api_follow_its_port_once_the_service_has_it() {
 
 #[test]
 fn a_new_spec_is_compared_with_all_that_is_inside() {
-    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    let mut f = addons::serving();
     let counts = [Kind::Deployment, Kind::DaemonSet].map(|kind| Listing { kind, namespace: Some("kube-system") });
     let stamps: Vec<_> = std::iter::once(berth_render::STAMPS).chain(counts).collect();
     let read = |f: &Fixture, minute: i64| {
