@@ -123,9 +123,10 @@ pub struct Images {
     pub layout: Layout,
     /// Single images from elsewhere, by the name of their component: `kube-apiserver`, `kube-controller-manager`, `kube-scheduler`, `etcd`,
     /// `coredns` or `kube-proxy`, such as `coredns: mirror.example.com/k8s/coredns`. Without a tag Berth adds that of the version, and it holds for
-    /// each version. A tag has to be of the version that runs, such as `v1.36.3-acme.1` of 1.36.3, and is changed with it; a digest needs such
-    /// a tag. Berth's agent, what is root in a pod and Jobs of backups and restores come from the platform all the same. Default: none. A change
-    /// rolls the pods.
+    /// each version. A tag has to be of the version, such as `v1.36.3-acme.1` of 1.36.3, and is changed in one edit with it. A tag of `coredns`,
+    /// `kube-proxy`, and `etcd` where no version of it is set, may be of the version that runs, or of the one that `spec.version` brings: what runs
+    /// stays until then. A digest needs such a tag. Berth's agent, what is root in a pod and Jobs of backups and restores come from the platform
+    /// all the same. Default: none. A change rolls the pods.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "overrides_schema")]
     pub overrides: BTreeMap<String, String>,

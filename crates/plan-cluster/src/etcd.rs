@@ -14,6 +14,7 @@ use berth_api::{EtcdCluster, labels, names, quantity};
 use berth_plan::model::{Action, Stage, StageId, State};
 use berth_plan::object_meta::{self, label};
 use berth_plan::run_level;
+use berth_plan::workload::{OwnImage, own_image};
 use berth_render::{Catalog, Kind, TemplateSet};
 use kube_core::ResourceExt;
 use serde_json::{Map, Value, json};
@@ -43,10 +44,26 @@ fn wanted_version(t: &Tenant<'_>) -> Result<Version, State> {
     })
 }
 
-/// The version, unless the image that the spec names is of another one.
-fn fits(t: &Tenant<'_>, version: Version) -> Result<Version, State> {
-    let field = if t.cluster.spec.etcd.version.is_some() { "spec.etcd.version" } else { "goes with spec.version" };
-    validate::image(&t.cluster.spec.images, names::ETCD, version, field).map(|()| version)
+/// The version, unless the image that the spec names is of none that is to run.
+fn fits(t: &Tenant<'_>, live: Option<&EtcdCluster>, runs: Option<Version>, version: Version) -> Result<Version, State> {
+    let images = &t.cluster.spec.images;
+    let (Some(runs), None) = (runs, &t.cluster.spec.etcd.version) else {
+        let is_asked = t.cluster.spec.etcd.version.is_some();
+        let field = if is_asked { "spec.etcd.version" } else { "goes with spec.version" };
+        return validate::image(images, names::ETCD, version, field).map(|()| version);
+    };
+    let (to_run, comes) = ahead(t, live, runs);
+    match own_image(images, names::ETCD, to_run, comes) {
+        OwnImage::Refused => validate::image(images, names::ETCD, comes, "goes with spec.version").map(|()| version),
+        OwnImage::Runs | OwnImage::Waits => Ok(version),
+    }
+}
+
+/// Whether the image that the spec names is of the version that comes: until then what runs keeps its own.
+fn image_waits(t: &Tenant<'_>, live: Option<&EtcdCluster>, runs: Version) -> bool {
+    let (to_run, comes) = ahead(t, live, runs);
+    t.cluster.spec.etcd.version.is_none()
+        && own_image(&t.cluster.spec.images, names::ETCD, to_run, comes) == OwnImage::Waits
 }
 
 /// What of the images is etcd's: the rest is written down nowhere else.
@@ -135,9 +152,10 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         .and_then(|()| resources.clone())
         .and_then(|()| validate::etcd_timing(etcd))
         .and_then(|()| volumes(t, live));
-    let wanted = allowed.clone().and_then(|()| wanted_version(t)).and_then(|version| fits(t, version));
-    let mut spec = spec_of(t, wanted.as_ref().ok());
+    let supported = allowed.clone().and_then(|()| wanted_version(t));
+    let mut spec = spec_of(t, supported.as_ref().ok());
     let running = running(t, live, &spec);
+    let wanted = supported.and_then(|version| fits(t, live, running, version));
     let unfit = match (live, &running) {
         (Some(_), _) => None,
         (None, Some(_)) => allowed.err(),
@@ -151,6 +169,9 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
     if let Some(live) = live {
         spec.storage.class_name.clone_from(&live.spec.storage.class_name);
         keep(&mut spec, live, wanted.is_err(), resources.is_err());
+        if running.is_some_and(|runs| image_waits(t, Some(live), runs)) {
+            spec.images.overrides.clone_from(&live.spec.images.overrides);
+        }
     }
     let mut refusal = None;
     let mut named = t.templates().and_then(TemplateSet::default_etcd);
@@ -159,7 +180,10 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         (spec.version, named) = match (&etcd.version, wanted) {
             // What it cannot be changed to, its own controller says.
             (Some(_), Ok(asked)) if live.is_some() => (asked.to_string(), named),
-            (None, Ok(_)) => followed(t, live, running),
+            (None, Ok(_)) => {
+                let (to_run, noted) = followed(t, live, running);
+                (to_run.to_string(), noted)
+            }
             _ => (running.to_string(), noted(live)),
         };
     }
@@ -181,17 +205,26 @@ fn noted(live: Option<&EtcdCluster>) -> Option<Version> {
 
 /// The version of an etcd for which the `Cluster` asks for none, and what is noted. It takes the one that the templates begin to name, once
 /// their release is through: so neither a new operator nor a release that goes back changes it.
-fn followed(t: &Tenant<'_>, live: Option<&EtcdCluster>, running: Version) -> (String, Option<Version>) {
+fn followed(t: &Tenant<'_>, live: Option<&EtcdCluster>, running: Version) -> (Version, Option<Version>) {
     let named = t.templates().and_then(TemplateSet::default_etcd);
     let noted = noted(live);
     let is_through = t.release.upgrade.is_none() && t.release.change.is_none() && t.status().rollout.is_none();
-    let (Some(new), Some(old)) = (named, noted) else { return (running.to_string(), named) };
+    let (Some(new), Some(old)) = (named, noted) else { return (running, named) };
     if new > running && new > old && is_through {
-        return (new.to_string(), named);
+        return (new, named);
     }
     // It is on its way there.
     let goes_on = live.is_some_and(|live| live.spec.version == old.to_string()) && old > running;
-    (if goes_on { old } else { running }.to_string(), noted)
+    (if goes_on { old } else { running }, noted)
+}
+
+/// The version to which it is to go now, or that goes on, and the one that it takes once the release of the spec is through.
+fn ahead(t: &Tenant<'_>, live: Option<&EtcdCluster>, running: Version) -> (Version, Version) {
+    let (to_run, _) = followed(t, live, running);
+    let named = t.templates_of(&t.release.wanted_pin()).and_then(TemplateSet::default_etcd);
+    let noted = noted(live).or_else(|| t.templates()?.default_etcd());
+    let comes = named.filter(|named| *named > to_run && Some(*named) > noted);
+    (to_run, comes.unwrap_or(to_run))
 }
 
 /// `named`: the version that the tenant's templates name, to be noted.

@@ -109,7 +109,7 @@ fn refusal(s: &Subject<'_>) -> Option<State> {
     })
 }
 
-/// What is wrong with the image that the spec names for etcd: what runs goes on.
+/// What is wrong with the image that the spec names for etcd: what runs goes on, and no change of the version begins.
 fn another_image(s: &Subject<'_>) -> Option<String> {
     let version = s.etcd.spec.version.parse().ok()?;
     workload::of_another_version(&s.etcd.spec.images, names::ETCD, version, "spec.version")
@@ -162,7 +162,7 @@ pub(super) fn wanted_version(s: &Subject<'_>) -> Result<Version, State> {
                 failed.why
             ),
         ),
-        None => Ok(wanted),
+        None => another_image(s).map_or(Ok(wanted), |why| Err(State::blocked(Reason::InvalidSpec, why))),
     }
 }
 

@@ -1,6 +1,8 @@
 use super::*;
+use crate::subject::Tenant;
 use berth_api::common::AgentDelivery;
 use berth_api::labels;
+use berth_plan::Action;
 
 #[test]
 fn a_patch_rolls_the_api_server_first() {
@@ -146,6 +148,57 @@ fn etcd_takes_a_version_that_the_templates_begin_to_name() {
     live["metadata"]["annotations"][labels::ETCD_DEFAULT] = "3.6.16".into();
     f.reconcile();
     assert_eq!(etcd(&f)["version"], "3.6.16");
+}
+
+/// An image is judged by what is to run, and not by what the templates name; one of the version that comes waits.
+#[test]
+fn an_image_of_etcd_is_of_what_runs_or_of_what_comes() {
+    const RUNS: &str = "mirror.example.com/own:v3.5.35-acme";
+    const COMES: &str = "mirror.example.com/own:v3.6.16-acme";
+    let key = Fixture::key(Kind::EtcdCluster, names::ETCD);
+    let own = |image: &str| [(names::ETCD.to_owned(), image.to_owned())].into();
+    // What the templates named before, whether a release is under way, the image: which the etcd gets, and whether it is refused.
+    for (noted, is_under_way, image, gets, is_refused) in [
+        // It does not follow the templates: what runs counts.
+        (Some("3.6.16"), false, RUNS, RUNS, false),
+        (Some("3.6.16"), false, COMES, RUNS, true),
+        (None, false, RUNS, RUNS, false),
+        // It follows once the release is through.
+        (Some("3.5.35"), true, RUNS, RUNS, false),
+        (Some("3.5.35"), true, COMES, RUNS, false),
+        (Some("3.5.35"), false, COMES, COMES, false),
+        (Some("3.5.35"), false, RUNS, RUNS, true),
+        (Some("3.5.35"), true, "mirror.example.com/own:v3.4.0", RUNS, true),
+    ] {
+        let mut f = Fixture::up(json!({"version": "1.36.3"}));
+        f.settings.writers = berth_plan::settings::Writers::anything();
+        record(
+            &mut f,
+            json!({"clusterUID": "u", "epoch": 1, "state": "Established", "version": "3.5.35", "replicas": 1}),
+        );
+        let live = f.world.observed.objects.get_mut(&key).unwrap();
+        live["spec"]["version"] = "3.5.35".into();
+        live["spec"]["images"] = json!({"overrides": {"etcd": RUNS}});
+        live["metadata"]["annotations"][labels::ETCD_DEFAULT] = json!(noted);
+        if noted.is_none() {
+            live["metadata"]["annotations"].as_object_mut().unwrap().remove(labels::ETCD_DEFAULT);
+        }
+        let rollout = is_under_way.then(berth_api::cluster::RolloutStatus::default);
+        f.cluster.status.as_mut().unwrap().rollout = rollout;
+        f.cluster.spec.images.overrides = own(image);
+        let facts = Facts::judge(f.input());
+        let stage = crate::etcd::stage(&Tenant { release: facts.release.clone().unwrap(), ..facts.written.clone() });
+        let written = stage.actions.iter().find_map(|action| match action {
+            Action::Apply(object) => Some(object.value()["spec"].clone()),
+            _ => None,
+        });
+        let spec = written.unwrap_or_else(|| etcd(&f));
+        let version = if gets == COMES { "3.6.16" } else { "3.5.35" };
+        let found = (&spec["images"]["overrides"]["etcd"], &spec["version"]);
+        assert_eq!(found, (&json!(gets), &json!(version)), "{noted:?} {is_under_way} {image}");
+        let is_invalid = matches!(stage.state, State::Blocked { reason: Reason::InvalidSpec, .. });
+        assert_eq!(is_invalid, is_refused, "{noted:?} {is_under_way} {image}: {:?}", stage.state);
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::{Fixture, blocked, components};
 use berth_api::common::AgentDelivery;
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
-use berth_plan::model::StageId;
+use berth_plan::model::{StageId, State};
 use berth_plan::settings::Writers;
 use berth_render::images::Layout;
 use berth_render::{Kind, ObjectKey};
@@ -106,6 +106,76 @@ fn a_single_image_comes_from_elsewhere_of_the_version_that_it_is_of() {
         assert_eq!(f.image(name), format!("registry.k8s.io/{name}:v1.36.3"));
     }
     assert!(coredns(&f).starts_with("registry.k8s.io/coredns/coredns:v"), "{}", coredns(&f));
+}
+
+/// What a tag of an add-on's image does at each step of a minor: in the first step, while the new binaries emulate, when the second step begins,
+/// and at the end. The release itself goes on, whatever becomes of an add-on.
+#[test]
+fn a_tag_of_an_add_on_is_of_the_version_before_or_after_at_each_step_of_a_minor() {
+    use At::{After, Before, Refused};
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum At {
+        /// The image of the minor before runs.
+        Before,
+        /// That of the minor after.
+        After,
+        /// The spec is refused, and what ran stays.
+        Refused,
+    }
+    let dns = ("coredns", "1.13.1", "1.14.2", coredns as fn(&Fixture) -> String);
+    let proxy = ("kube-proxy", "1.35.4", "1.36.3", kube_proxy as fn(&Fixture) -> String);
+    for ((component, before, after, runs), tag, steps) in [
+        (dns, "", [Before, Before, After, After]),
+        (dns, ":v1.13.1-acme.1", [Before, Before, Refused, Refused]),
+        (dns, ":v1.14.2-acme.1", [Before, Before, After, After]),
+        (dns, ":v1.12.1", [Refused; 4]),
+        // It goes with the API servers, which serve the minor after the second step.
+        (proxy, "", [Before, Before, Before, After]),
+        (proxy, ":v1.35.4-acme.1", [Before, Before, Before, Refused]),
+        (proxy, ":v1.36.3-acme.1", [Before, Before, Before, After]),
+        (proxy, ":v1.34.4", [Refused; 4]),
+    ] {
+        let mut f = Fixture::up_for_upgrade(json!({"version": "1.35.4", "upgrade": {"soak": "0s"}}));
+        f.settings.writers = Writers::anything();
+        let own = |tag: &str| json!({"overrides": {(component): format!("mirror.example.com/own{tag}")}});
+        asked(&mut f, own(&if tag.is_empty() { String::new() } else { format!(":v{before}-acme.1") }));
+        f.rest();
+        // Version and tag in one edit.
+        f.cluster.spec.images = serde_json::from_value(own(tag)).unwrap();
+        f.version("1.36.3");
+        let at = |f: &Fixture| {
+            let image = runs(f);
+            let of = |version: &str| image.contains(&format!("mirror.example.com/own:v{version}"));
+            match f.plan().plan.stage(StageId::Tenant).map(|stage| stage.state.clone()) {
+                Some(State::Blocked { reason: Reason::InvalidSpec, message }) => {
+                    let tag = tag.trim_start_matches(':');
+                    assert!(
+                        message
+                            .starts_with(&format!("spec.images.overrides.{component}: tag {tag} is not of {after} ("))
+                    );
+                    assert!(of(before), "{image}");
+                    Refused
+                }
+                _ if of(before) => Before,
+                _ if of(after) => After,
+                _ => panic!("{image}"),
+            }
+        };
+        let mut found = vec![];
+        for step in 0..4 {
+            match step {
+                0 => drop(f.reconcile()),
+                2 => {
+                    f.later(11);
+                    f.reconcile();
+                }
+                _ => f.rest(),
+            }
+            found.push(at(&f));
+        }
+        assert_eq!(found, steps, "{component}{tag}");
+        assert_eq!(f.image(names::APISERVER), "registry.k8s.io/kube-apiserver:v1.36.3", "{component}{tag}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Images that cannot be had, and what is mended with the chart's values.
 
+use super::versions::{NEW, OLD};
 use super::*;
 use berth_api::common::AgentDelivery;
 use berth_plan::workload;
@@ -51,6 +52,32 @@ fn members_take_an_image_of_their_own_and_keep_it_where_another_does_not_fit() {
     e.cr.spec.images.overrides.clear();
     settle(&mut e);
     assert_eq!(image(&e), format!("registry.k8s.io/etcd:{version}-0"));
+}
+
+#[test]
+fn a_version_whose_image_is_of_the_one_before_does_not_begin() {
+    let own = |tag: &str| [("etcd".to_owned(), format!("mirror.example.com/own:v{tag}-acme"))].into();
+    let mut e = Etcd::of_version(OLD, 3);
+    e.serves(0);
+    e.cr.spec.images.overrides = own(OLD);
+    for _ in 0..12 {
+        e.turn();
+    }
+    let runs = format!("mirror.example.com/own:v{OLD}-acme");
+    assert_eq!(image(&e), runs);
+    e.world.log.clear();
+    e.asks_for(NEW);
+    for _ in 0..4 {
+        e.turn();
+    }
+    assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::InvalidSpec), "{:#?}", e.cr.status);
+    assert!(e.world.log.iter().all(|line| !line.contains("StatefulSet")), "{:#?}", e.world.log);
+    // Set with the version, it waits for the first member's turn.
+    e.cr.spec.images.overrides = own(NEW);
+    e.reconcile();
+    assert_eq!(image(&e), runs);
+    e.until_new(0);
+    assert_eq!(image(&e), format!("mirror.example.com/own:v{NEW}-acme"));
 }
 
 /// Reconciles until nothing more is to be done; what is started runs, and answers.

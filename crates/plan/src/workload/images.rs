@@ -114,6 +114,28 @@ fn is_berths(secret: &Value) -> bool {
         || annotation(secret, labels::APPLIED_DIGEST).is_some()
 }
 
+/// What becomes of the image that a spec names for a component, by the version that its tag is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnImage {
+    /// It runs, or none is named.
+    Runs,
+    /// It is of the version that comes: until then what runs stays.
+    Waits,
+    /// It is of neither.
+    Refused,
+}
+
+/// Judges the image of what changes later than the spec. A tag may be of the version that runs, or of the one that the spec leads to: so
+/// both can be set at once, and no step on the way refuses them.
+pub fn own_image(asked: &Images, component: &str, runs: Version, comes: Version) -> OwnImage {
+    match asked.overrides.get(component).and_then(|name| tag_of(name)) {
+        None => OwnImage::Runs,
+        Some(tag) if is_of(tag, runs) => OwnImage::Runs,
+        Some(tag) if is_of(tag, comes) => OwnImage::Waits,
+        Some(_) => OwnImage::Refused,
+    }
+}
+
 /// Why the image that a spec names for a component cannot be that of its version, which `field` sets. None: it can, or none is named.
 pub fn of_another_version(asked: &Images, component: &str, version: Version, field: &str) -> Option<String> {
     let tag = tag_of(asked.overrides.get(component)?)?;
@@ -131,5 +153,32 @@ pub fn with_registry_annotation(object: Object, asked: &Images, binary: Binary) 
             object.with_annotation(labels::IMAGE_REGISTRY, registry)
         }
         _ => object,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_own_image_is_of_what_runs_or_of_what_comes() {
+        use OwnImage::{Refused, Runs, Waits};
+        // Name, while nothing changes, on the way to 1.14.2, and there.
+        for (name, before, during, after) in [
+            ("mirror.example.com:5000/dns", Runs, Runs, Runs),
+            ("mirror.example.com/dns:v1.13.1", Runs, Runs, Refused),
+            ("mirror.example.com/dns:1.13.1-acme.1", Runs, Runs, Refused),
+            ("mirror.example.com/dns:v1.14.2", Refused, Waits, Runs),
+            ("mirror.example.com/dns:v1.14.20", Refused, Refused, Refused),
+            ("mirror.example.com/dns:latest", Refused, Refused, Refused),
+        ] {
+            let asked = Images { overrides: [("coredns".to_owned(), name.to_owned())].into(), ..Images::default() };
+            let judge =
+                |runs: &str, comes: &str| own_image(&asked, "coredns", runs.parse().unwrap(), comes.parse().unwrap());
+            let found = [judge("1.13.1", "1.13.1"), judge("1.13.1", "1.14.2"), judge("1.14.2", "1.14.2")];
+            assert_eq!(found, [before, during, after], "{name}");
+        }
+        let none = own_image(&Images::default(), "coredns", "1.13.1".parse().unwrap(), "1.14.2".parse().unwrap());
+        assert_eq!(none, Runs);
     }
 }

@@ -19,8 +19,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 pub use helpers::{helpers, job};
 pub use images::{
-    has_agent, image_of, images, lacks_its_image, missing_pull_secrets, of_another_version, waits_for,
-    waits_for_an_image, with_registry_annotation,
+    OwnImage, has_agent, image_of, images, lacks_its_image, missing_pull_secrets, of_another_version, own_image,
+    waits_for, waits_for_an_image, with_registry_annotation,
 };
 pub use inside::why_not;
 pub use pods::{
