@@ -55,7 +55,7 @@ pub struct CoreDns {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DnsZone {
     /// Its name, such as `corp.example`, or `2.0.192.in-addr.arpa` for addresses. Neither the tenant's own zone (`spec.network.dnsDomain`), nor
-    /// one within or above it.
+    /// one within or above it, nor one with names of addresses of its Services (`spec.network.serviceCIDRs`).
     #[schemars(
         length(min = 1, max = 253),
         regex(pattern = r"^([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*$")

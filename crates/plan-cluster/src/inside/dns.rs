@@ -3,6 +3,7 @@
 
 use super::facts::cluster_dns;
 use berth_api::cluster::{DnsZone, Network};
+use ipnet::IpNet;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
@@ -21,9 +22,8 @@ pub(super) fn zones(asked: &[DnsZone], network: &Network) -> Result<BTreeMap<Str
         if !is_name(&name) {
             return Err(format!("{field}.name: must be a DNS name without a dot at its end, such as corp.example"));
         }
-        let own = [Some(network.dns_domain.to_ascii_lowercase()), dns.map(reverse)];
-        if let Some(own) = own.into_iter().flatten().find(|own| is_within(own, &name) || is_within(&name, own)) {
-            return Err(format!("{field}.name: {name} has names of the tenant's own zone {own}. Name another zone"));
+        if let Some(own) = own(&name, network) {
+            return Err(format!("{field}.name: {name} has names of the tenant's own {own}. Name another zone"));
         }
         if zone.servers.is_empty() || zone.servers.len() > MOST_SERVERS {
             return Err(format!("{field}.servers: list 1 to {MOST_SERVERS} servers"));
@@ -53,19 +53,44 @@ fn is_within(name: &str, zone: &str) -> bool {
     name.strip_suffix(zone).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
-/// The name under which an address is looked up.
-fn reverse(address: IpAddr) -> String {
-    match address {
-        IpAddr::V4(v4) => {
-            let [a, b, c, d] = v4.octets();
-            format!("{d}.{c}.{b}.{a}.in-addr.arpa")
-        }
-        IpAddr::V6(v6) => {
-            let nibbles = v6.octets().into_iter().rev().flat_map(|byte| [byte & 15, byte >> 4]);
-            let digits: Vec<String> = nibbles.map(|nibble| format!("{nibble:x}")).collect();
-            format!("{}.ip6.arpa", digits.join("."))
-        }
+/// What of the tenant's own has names in that zone: its domain, or addresses of Services.
+fn own(name: &str, network: &Network) -> Option<String> {
+    let domain = network.dns_domain.to_ascii_lowercase();
+    if is_within(&domain, name) || is_within(name, &domain) {
+        return Some(format!("zone {domain}"));
     }
+    let addresses = addresses(name);
+    let mut services = network.service_cidrs.iter().filter_map(|range| range.parse::<IpNet>().ok());
+    let own = services.find(|range| addresses.iter().any(|all| all.contains(range) || range.contains(all)))?;
+    Some(format!("Services, {own}"))
+}
+
+/// The addresses that have their names in a zone: those of 10.96.0.0/16 in `96.10.in-addr.arpa`.
+fn addresses(zone: &str) -> Vec<IpNet> {
+    let octets =
+        digits(zone, "in-addr.arpa", |label| label.parse::<u8>().ok().filter(|octet| octet.to_string() == label));
+    let nibbles = digits(zone, "ip6.arpa", |label| u8::from_str_radix(label, 16).ok().filter(|_| label.len() == 1));
+    let v4 = octets.and_then(|octets| {
+        let mut all = [0; 4];
+        all.iter_mut().zip(&octets).for_each(|(to, octet)| *to = *octet);
+        IpNet::new(all.into(), u8::try_from(octets.len().min(4) * 8).ok()?).ok()
+    });
+    let v6 = nibbles.and_then(|nibbles| {
+        let mut all = [0; 16];
+        for (at, nibble) in nibbles.iter().take(32).enumerate() {
+            all[at / 2] |= if at % 2 == 0 { nibble << 4 } else { *nibble };
+        }
+        IpNet::new(all.into(), u8::try_from(nibbles.len().min(32) * 4).ok()?).ok()
+    });
+    v4.into_iter().chain(v6).collect()
+}
+
+/// The labels of a zone within `root`, from there down; none of one above it. None: it is neither, or no address has such a name.
+fn digits(zone: &str, root: &str, digit: impl Fn(&str) -> Option<u8>) -> Option<Vec<u8>> {
+    if is_within(root, zone) {
+        return Some(vec![]);
+    }
+    zone.strip_suffix(root)?.strip_suffix('.')?.rsplit('.').map(digit).collect()
 }
 
 fn server(text: &str, dns: Option<IpAddr>) -> Result<SocketAddr, String> {
@@ -73,8 +98,8 @@ fn server(text: &str, dns: Option<IpAddr>) -> Result<SocketAddr, String> {
     let Ok(server) = plain.or_else(|_| text.parse::<SocketAddr>()) else {
         return Err("must be an IP address, or one with a port, such as 192.0.2.53:5353 or [2001:db8::53]:5353".into());
     };
-    let (ip, is_own) = (server.ip().to_canonical(), dns == Some(server.ip()));
-    if is_own || ip.is_loopback() || ip.is_unspecified() {
+    let ip = server.ip().to_canonical();
+    if dns == Some(ip) || ip.is_loopback() || ip.is_unspecified() {
         return Err(format!("CoreDNS would ask itself at {ip}. Name the server that has the zone"));
     }
     let broadcast = matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
@@ -124,6 +149,25 @@ mod tests {
     }
 
     #[test]
+    fn names_of_other_addresses_may_be_asked_elsewhere() {
+        // Beside the Services, of the other family, and such as no address has.
+        for name in [
+            "95.10.in-addr.arpa",
+            "112.10.in-addr.arpa",
+            "0.10.in-addr.arpa",
+            "1.in-addr.arpa",
+            "ip6.arpa",
+            "8.b.d.0.1.0.0.2.ip6.arpa",
+            "0-25.0.96.10.in-addr.arpa",
+            "096.10.in-addr.arpa",
+            "my-in-addr.arpa",
+        ] {
+            let found = zones(&[zone(name, &["192.0.2.53"])], &network("10.96.0.0/12"));
+            assert!(found.is_ok(), "{name}: {found:?}");
+        }
+    }
+
+    #[test]
     fn what_would_break_coredns_or_the_tenants_own_names_is_refused() {
         let good: &[&str] = &["192.0.2.53"];
         let many = vec!["192.0.2.53"; 16];
@@ -166,15 +210,29 @@ mod tests {
             "in-addr.arpa",
             "10.in-addr.arpa",
             "10.0.96.10.in-addr.arpa",
+            // Names of other Services.
+            "96.10.in-addr.arpa",
+            "111.10.in-addr.arpa",
+            "7.0.97.10.in-addr.arpa",
+            "1.7.0.97.10.in-addr.arpa",
         ];
         for name in own {
             let why = zones(&[zone(name, good)], &network("10.96.0.0/12")).unwrap_err();
-            assert!(why.contains("of the tenant's own zone"), "{name:?}: {why}");
+            let own = if name.ends_with("arpa") { "Services, 10.96.0.0/12. Name" } else { "zone cluster.local. Name" };
+            assert!(why.contains(&format!("has names of the tenant's own {own}")), "{name:?}: {why}");
         }
-        for name in ["ip6.arpa", "8.b.d.0.1.0.0.2.ip6.arpa"] {
-            let why = zones(&[zone(name, good)], &network("2001:db8::/108")).unwrap_err();
-            assert!(why.contains("of the tenant's own zone"), "{name:?}: {why}");
+        for name in [
+            "ip6.arpa",
+            "8.b.d.0.1.0.0.2.ip6.arpa",
+            "f.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa",
+        ] {
+            let why = zones(&[zone(name, good)], &network("2001:db8::/92")).unwrap_err();
+            assert!(why.contains("has names of the tenant's own Services, 2001:db8::/92."), "{name:?}: {why}");
         }
+        let mut two = network("10.96.0.0/12");
+        two.service_cidrs.push("2001:db8::/108".into());
+        let why = zones(&[zone("8.b.d.0.1.0.0.2.ip6.arpa", good)], &two).unwrap_err();
+        assert!(why.contains("own Services, 2001:db8::/108."), "of each family: {why}");
         for (servers, says) in [
             (&[][..], "servers: list 1 to 15"),
             (&many, "servers: list 1 to 15"),
@@ -195,6 +253,7 @@ mod tests {
             (&["::ffff:127.0.0.1"], "would ask itself"),
             (&["0.0.0.0:5353"], "would ask itself"),
             (&["10.96.0.10"], "would ask itself at 10.96.0.10"),
+            (&["::ffff:10.96.0.10"], "would ask itself at 10.96.0.10"),
             (&["224.0.0.251"], "no DNS server answers"),
             (&["255.255.255.255"], "no DNS server answers"),
             (&["192.0.2.53:0"], "no DNS server answers"),

@@ -17,6 +17,7 @@ pub(super) const REFUSED: &[Case] = &[
     ("spec.addons.kubeProxy.config.clientConnection is a text", |f| config(f, json!({"clientConnection": "fast"}))),
     ("a zone of spec.addons.coreDNS.zones that is no name", |f| zones(f, &[("corp.example.", &["192.0.2.53"])])),
     ("a zone above the tenant's own", |f| zones(f, &[("local", &["192.0.2.53"])])),
+    ("a zone with addresses of Services", |f| zones(f, &[("96.10.in-addr.arpa", &["192.0.2.53"])])),
     ("a zone without servers", |f| zones(f, &[("corp.example", &[])])),
     ("a zone that is listed twice", |f| {
         zones(f, &[("corp.example", &["192.0.2.53"]), ("Corp.example", &["192.0.2.53"])]);
