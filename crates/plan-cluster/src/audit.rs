@@ -18,7 +18,7 @@ use berth_plan::observed::Observed;
 use berth_plan::secrets::SecretSpec;
 use berth_render::values::ExtraArg;
 use berth_render::{Binary, Kind, ObjectKey};
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -81,14 +81,13 @@ fn is_mounted(t: &Tenant<'_>, name: &str) -> bool {
     t.workloads(Binary::ApiServer).live().filter_map(volumes).any(|all| all.iter().any(mounts))
 }
 
-/// The copy that API servers go on with where the Secret says nothing of use: the one that they mount, or else any of the same Secret.
+/// The copy that API servers go on with where the Secret says nothing of use: of those that they mount, or else of all of the same Secret, the
+/// newest. During a change slots mount two.
 fn kept(t: &Tenant<'_>, source: &ObjectKey) -> Option<String> {
-    let all: Vec<&str> = copies(t)
-        .filter(|(_, live)| label(live, labels::AUDIT_WEBHOOK) == Some(&source.name))
-        .map(|(key, _)| &*key.name)
-        .collect();
-    let mounted = all.iter().find(|name| is_mounted(t, name));
-    mounted.or_else(|| all.first()).map(|name| (*name).to_owned())
+    let all = copies(t).filter(|(_, live)| label(live, labels::AUDIT_WEBHOOK) == Some(&source.name));
+    let made = |live: &Value| live.pointer("/metadata/creationTimestamp")?.as_str()?.parse::<Timestamp>().ok();
+    let newest = all.max_by_key(|(key, live)| (is_mounted(t, &key.name), made(live), &key.name));
+    newest.map(|(key, _)| key.name.clone())
 }
 
 /// The Secret that API servers are to mount. None: the spec has no webhook. Err: there is none to mount.

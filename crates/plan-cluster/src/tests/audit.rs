@@ -39,10 +39,7 @@ impl Fixture {
 
     /// The Secret that API servers mount.
     fn mounts(&self) -> Option<String> {
-        let live = self.world.observed.get(&Self::key(Kind::Deployment, names::APISERVER)).unwrap();
-        let volumes = live["spec"]["template"]["spec"]["volumes"].as_array().unwrap();
-        let volume = volumes.iter().find(|volume| volume["name"] == "audit-webhook")?;
-        Some(volume["secret"]["secretName"].as_str().unwrap().to_owned())
+        mounted(self.world.observed.get(&Self::key(Kind::Deployment, names::APISERVER)).unwrap())
     }
 
     fn has_flag(&self, flag: &str) -> bool {
@@ -57,6 +54,12 @@ impl Fixture {
         let copies = all.filter(|(_, live)| berth_plan::object_meta::label(live, labels::AUDIT_WEBHOOK).is_some());
         copies.map(|(key, _)| key.name.clone()).collect()
     }
+}
+
+fn mounted(workload: &Value) -> Option<String> {
+    let volumes = workload["spec"]["template"]["spec"]["volumes"].as_array().unwrap();
+    let volume = volumes.iter().find(|volume| volume["name"] == "audit-webhook")?;
+    Some(volume["secret"]["secretName"].as_str().unwrap().to_owned())
 }
 
 /// A tenant whose events go to a webhook.
@@ -183,6 +186,32 @@ fn what_becomes_of_the_secret_is_said_and_api_servers_go_on_with_what_it_said() 
         f.sink(SECRET, "https://a.example.com");
         f.reconcile();
         assert_eq!(f.condition("Degraded").0, "False");
+    }
+}
+
+/// Slots change one after the other, so two copies are mounted. Names of copies are digests: which comes first is chance.
+#[test]
+fn slots_in_the_midst_of_a_change_go_on_with_what_the_secret_said_last() {
+    for server in ["b", "c", "d", "e", "f", "g"] {
+        let mut f = Fixture::up_in_vpc(vpc::spec());
+        f.sink(SECRET, "https://a.example.com");
+        f.asks(|audit| audit.webhook = webhook(SECRET));
+        let mounts = |f: &Fixture| [0, 1, 2].map(|n| mounted(f.slot(n)).unwrap());
+        let turns = |f: &mut Fixture| {
+            for _ in 0..8 {
+                f.reconcile();
+                f.attached();
+            }
+        };
+        turns(&mut f);
+        let [old, ..] = mounts(&f);
+        f.sink(SECRET, &format!("https://{server}.example.com"));
+        f.reconcile();
+        let [first, second, new] = mounts(&f);
+        assert!(first == old && second == old && new != old, "{server}: the spare first");
+        f.world.remove(&team(SECRET));
+        turns(&mut f);
+        assert_eq!(mounts(&f), [(); 3].map(|()| new.clone()), "{server}");
     }
 }
 
