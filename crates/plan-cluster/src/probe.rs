@@ -33,6 +33,8 @@ pub struct ProbeRequest {
     pub addons: Vec<AddonStatus>,
     /// Whether these are to be looked at again soon.
     pub addons_in_doubt: bool,
+    /// Where pods of those of which none serves are counted in an idle tenant, too.
+    pub counted_at_rest: Vec<Listing>,
     /// What it is to have inside, if that is known.
     pub wanted: Option<Wanted>,
 }
@@ -54,13 +56,17 @@ pub struct Questions {
 
 impl Questions {
     /// What an idle tenant is asked. `leases`: those that matter there; without any something else is asked, since it has to answer.
-    pub fn at_rest(turn: Turn, leases: &[String]) -> Self {
-        match turn {
+    /// `counted`: where pods are counted whosever turn it is.
+    pub fn at_rest(turn: Turn, leases: &[String], counted: &[Listing]) -> Self {
+        let mut asked = match turn {
             Turn::Listing(listing) => Self { listings: vec![listing], ..Self::default() },
             Turn::Nodes => Self { nodes: true, ..Self::default() },
             Turn::Leases if leases.is_empty() => Self { listings: vec![STAMPS], ..Self::default() },
             Turn::Leases => Self { leases: leases.to_vec(), ..Self::default() },
-        }
+        };
+        let more: Vec<_> = counted.iter().filter(|listing| !asked.listings.contains(listing)).copied().collect();
+        asked.listings.extend(more);
+        asked
     }
 }
 
@@ -96,6 +102,7 @@ pub fn probe_request(input: Input<'_>) -> Option<ProbeRequest> {
         },
         addons: cluster.status.as_ref().map(|s| s.addons.clone()).unwrap_or_default(),
         addons_in_doubt: serving::in_doubt(&t),
+        counted_at_rest: serving::counted_at_rest(&t),
         leases: leads::names(&t),
         wanted: facts.release.as_ref().and_then(|_| Wanted::decide(&t).ok()),
     })

@@ -17,6 +17,12 @@ use serde_json::Value;
 /// How long none of an add-on may serve before the `Cluster` is not `Ready` for it: a node that restarts takes less.
 const DOWN: SignedDuration = SignedDuration::from_mins(5);
 
+/// For so long one of which none serves is looked at with all else of the tenant, once a minute.
+const CLOSELY: SignedDuration = SignedDuration::from_mins(10);
+
+/// Afterwards so often; meanwhile it is only counted.
+const DISTANTLY: SignedDuration = SignedDuration::from_mins(5);
+
 /// For so long add-ons that do not all serve are looked at in each reconcile; afterwards as those of any tenant.
 const WATCHED: SignedDuration = SignedDuration::from_mins(15);
 
@@ -93,7 +99,8 @@ pub(crate) fn doubtful(t: &Tenant<'_>) -> Vec<&'static str> {
     doubtful.filter_map(|a| Some(Pods::of(&a.name)?.app)).collect()
 }
 
-/// Whether they are looked at in each reconcile: none of one serves or was counted yet, or something changed a while ago.
+/// Whether they are looked at with all else of the tenant, once a minute: none of one was counted yet, or for a while none serves, or something
+/// changed a while ago.
 pub(crate) fn in_doubt(t: &Tenant<'_>) -> bool {
     let conditions = t.status().conditions;
     let told = find(&conditions, ConditionType::AddonsReady);
@@ -102,8 +109,25 @@ pub(crate) fn in_doubt(t: &Tenant<'_>) -> bool {
     }
     let since = told.map(|c| c.last_transition_time.0);
     let is_new = since.is_some_and(|since| t.now.duration_since(since) < WATCHED);
-    let is_down = t.status().addons.iter().any(|a| a.down_since.is_some() && !is_off(t, &a.name));
+    let told = t.status().addons;
+    let is_down = are_down(t, &told).any(|(_, since)| t.now.duration_since(since) < CLOSELY);
     is_down || (is_new && !doubtful(t).is_empty())
+}
+
+/// Add-ons of which none serves, and since when.
+fn are_down<'a>(t: &'a Tenant<'_>, told: &'a [AddonStatus]) -> impl Iterator<Item = (&'a AddonStatus, Timestamp)> {
+    told.iter().filter(move |a| !is_off(t, &a.name)).filter_map(|a| Some((a, a.down_since.as_ref()?.0)))
+}
+
+/// Where pods are counted once a minute at rest, too: of add-ons of which none serves.
+pub(crate) fn counted_at_rest(t: &Tenant<'_>) -> Vec<Listing> {
+    let told = t.status().addons;
+    are_down(t, &told).filter_map(|(a, _)| Some(Pods::of(&a.name)?.listing())).collect()
+}
+
+/// When those of which none serves are looked at with all else again, if nothing tells of a change before. None: there are none.
+pub(crate) fn looks_again(t: &Tenant<'_>, told: &[AddonStatus]) -> Option<SignedDuration> {
+    are_down(t, told).next().map(|_| DISTANTLY)
 }
 
 /// Whether what is told of them is about to change: for a moment not all serve after each change, and no watch tells when they do.
@@ -204,8 +228,7 @@ fn say(told: &AddonStatus) -> String {
 /// What `Ready` and `Degraded` say of it: none of an add-on has served for a while.
 pub(crate) fn down(t: &Tenant<'_>, told: &[AddonStatus]) -> Option<(Reason, String)> {
     let is_long = |since: Timestamp| t.now.duration_since(since) >= DOWN;
-    let is_down = |a: &&AddonStatus| a.down_since.as_ref().is_some_and(|since| is_long(since.0)) && !is_off(t, &a.name);
-    let down = told.iter().find(is_down).filter(|_| ready_nodes(t) > 0)?;
-    let since = down.down_since.as_ref()?.0.strftime("%Y-%m-%dT%H:%M:%SZ");
+    let (down, since) = are_down(t, told).find(|(_, since)| is_long(*since)).filter(|_| ready_nodes(t) > 0)?;
+    let since = since.strftime("%Y-%m-%dT%H:%M:%SZ");
     Some((Reason::AddonsNotReady, format!("no pod of an add-on has served since {since}: {}", say(down))))
 }

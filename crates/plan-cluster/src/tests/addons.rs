@@ -47,6 +47,14 @@ impl Fixture {
         self.inside().pods.insert(app.into(), why.into());
     }
 
+    /// So the API is asked.
+    fn has_ready_pod(&mut self) {
+        let pod = Self::key(Kind::Pod, "kube-apiserver-x");
+        let condition = json!({"type": "Ready", "status": "True", "lastTransitionTime": self.world.now});
+        let meta = json!({"name": pod.name, "labels": {(berth_api::labels::COMPONENT): names::APISERVER}});
+        self.world.put(pod, json!({"metadata": meta, "status": {"conditions": [condition]}}));
+    }
+
     fn addon(&self, name: &str) -> AddonStatus {
         let addons = &self.cluster.status.as_ref().unwrap().addons;
         addons.iter().find(|addon| addon.name == name).unwrap().clone()
@@ -304,10 +312,7 @@ fn pods_are_asked_only_of_add_ons_of_which_not_all_serve() {
     let asked =
         |f: &Fixture| crate::probe_request(f.input()).map(|asked| (asked.questions.pods, asked.addons_in_doubt));
     let mut f = serving();
-    let pod = Fixture::key(Kind::Pod, "kube-apiserver-x");
-    let condition = json!({"type": "Ready", "status": "True", "lastTransitionTime": f.world.now});
-    let meta = json!({"name": pod.name, "labels": {(berth_api::labels::COMPONENT): names::APISERVER}});
-    f.world.put(pod, json!({"metadata": meta, "status": {"conditions": [condition]}}));
+    f.has_ready_pod();
     f.reconcile();
     let seconds = |f: &Fixture| f.plan().requeue_after.unwrap().as_secs();
     assert_eq!((asked(&f), seconds(&f)), (Some((vec![], false)), 60));
@@ -320,10 +325,43 @@ fn pods_are_asked_only_of_add_ons_of_which_not_all_serve() {
     assert_eq!(asked(&f), Some((vec!["kube-proxy"], true)));
     f.minutes(16);
     assert_eq!(asked(&f), Some((vec!["kube-proxy"], false)), "a node that is away for long is looked at as others are");
-    f.addon_says(DNS, [2, 2, 0]);
+}
+
+/// One of which none serves: with all else of the tenant once a minute at first, and then every five; it is counted once a minute all the same.
+#[test]
+fn one_that_is_down_for_long_is_counted_and_seldom_looked_at() {
+    let mut f = serving();
+    f.has_ready_pod();
     f.reconcile();
-    f.minutes(60);
-    assert_eq!(asked(&f), Some((vec!["kube-dns", "kube-proxy"], true)));
+    let rest = |f: &Fixture| {
+        let asked = crate::probe_request(f.input()).unwrap();
+        let at_rest =
+            crate::Questions::at_rest(crate::Turn::Leases, &["kube-scheduler".into()], &asked.counted_at_rest);
+        (asked.addons_in_doubt, at_rest.listings, f.plan().due.map(|due| due.as_mins()))
+    };
+    let deployments = berth_render::Listing { kind: DNS.0, namespace: Some("kube-system") };
+    let (in_doubt, counted, due) = rest(&f);
+    assert_eq!((in_doubt, counted), (false, vec![]));
+    assert!(due.is_none_or(|due| due > 5), "{due:?}");
+    f.addon_says(DNS, [2, 2, 0]);
+    f.pods_say("kube-dns", "pod coredns-1: container coredns: ErrImagePull");
+    f.reconcile();
+    f.minutes(9);
+    assert_eq!(rest(&f), (true, vec![deployments], Some(5)));
+    for minutes in [2, 60, 600] {
+        f.minutes(minutes);
+        assert_eq!(rest(&f), (false, vec![deployments], Some(5)), "{minutes}");
+    }
+    // It serves again, which the count tells; and is off, which nobody waits for.
+    let mut off = f.copy();
+    f.addon_says(DNS, [2, 2, 2]);
+    assert!(!crate::are_as_told(&f.cluster.status.clone().unwrap().addons, f.inside()));
+    f.reconcile();
+    assert!(rest(&f).1.is_empty());
+    off.cluster.spec.addons.core_dns.enabled = Some(false);
+    let (in_doubt, counted, due) = rest(&off);
+    assert_eq!((in_doubt, counted), (false, vec![]));
+    assert!(due.is_none_or(|due| due > 5), "{due:?}");
 }
 
 #[test]

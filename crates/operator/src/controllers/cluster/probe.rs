@@ -8,6 +8,7 @@ use berth_kubeio::{Io, Snapshot, TenantTarget, fingerprint, probe_tenant, tenant
 use berth_plan::leads::Leads;
 use berth_plan::observed::{ApiProbe, InsideTenant};
 use berth_plan_cluster::{Input, Questions, Turn, Wanted, are_as_told, probe_request};
+use berth_render::Listing;
 use jiff::Timestamp;
 use std::sync::Arc;
 
@@ -64,8 +65,9 @@ pub(super) async fn tenant(
             _ => None,
         };
         let nodes = counted.or_else(|| cluster.status.as_ref()?.nodes.clone());
-        let (uid, leases) = (memory::uid(cluster).to_owned(), asked.leases);
-        IdleCheck { uid, cp_namespace, fingerprint, api: target, wanted, nodes, leases, addons: asked.addons }
+        let (uid, leases, addons) = (memory::uid(cluster).to_owned(), asked.leases, asked.addons);
+        let counted = asked.counted_at_rest;
+        IdleCheck { uid, cp_namespace, fingerprint, api: target, wanted, nodes, leases, addons, counted }
     });
     Some((tenant?, idle_check))
 }
@@ -89,19 +91,19 @@ pub(in crate::controllers) struct IdleCheck {
     leases: Vec<String>,
     /// What is told of add-ons.
     addons: Vec<AddonStatus>,
+    /// Where pods of add-ons are counted each time.
+    counted: Vec<Listing>,
 }
 
 impl IdleCheck {
     /// Whether all is as it was.
     pub(super) async fn is_unchanged(&self, ctx: &Context, now: Timestamp) -> bool {
         let turn = Turn::at_rest(now, self.nodes.as_ref());
-        let questions = Questions::at_rest(turn, &self.leases);
+        let questions = Questions::at_rest(turn, &self.leases, &self.counted);
         let asked = probe_tenant(&ctx.connect, self.api.clone(), questions, ctx.tenant_calls.clone());
         let (found, (answer, _)) = futures::join!(fingerprint(&ctx.io, &self.cp_namespace), asked);
         let kept = match (&answer, turn) {
-            (ApiProbe::Answered { read, .. }, Turn::Listing(listing)) => {
-                self.wanted.is_in_sync(listing, read) && are_as_told(&self.addons, read)
-            }
+            (ApiProbe::Answered { read, .. }, Turn::Listing(listing)) => self.wanted.is_in_sync(listing, read),
             (ApiProbe::Answered { read, .. }, Turn::Nodes) => {
                 let counted = read.nodes.as_ref().map(|nodes| &nodes.count);
                 counted.is_some() && counted == self.nodes.as_ref()
@@ -113,6 +115,7 @@ impl IdleCheck {
             }
             _ => false,
         };
-        kept && found.is_ok_and(|f| f == self.fingerprint)
+        let serve = matches!(&answer, ApiProbe::Answered { read, .. } if are_as_told(&self.addons, read));
+        kept && serve && found.is_ok_and(|f| f == self.fingerprint)
     }
 }
