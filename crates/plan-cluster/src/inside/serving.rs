@@ -17,14 +17,11 @@ use serde_json::Value;
 /// How long none of an add-on may serve before the `Cluster` is not `Ready` for it: a node that restarts takes less.
 const DOWN: SignedDuration = SignedDuration::from_mins(5);
 
-/// For so long one of which none serves is looked at with all else of the tenant, once a minute.
-const CLOSELY: SignedDuration = SignedDuration::from_mins(10);
-
-/// Afterwards so often; meanwhile it is only counted.
-const DISTANTLY: SignedDuration = SignedDuration::from_mins(5);
-
-/// For so long add-ons that do not all serve are looked at in each reconcile; afterwards as those of any tenant.
+/// For so long add-ons that do not all serve are looked at with all else of the tenant, once a minute; afterwards as those of any tenant.
 const WATCHED: SignedDuration = SignedDuration::from_mins(15);
+
+/// Afterwards one of which none serves is looked at so often with all else; meanwhile it is only counted.
+const DOWN_FOR_LONG: SignedDuration = SignedDuration::from_mins(5);
 
 /// After a change pods mostly serve by then.
 const SETTLES: SignedDuration = SignedDuration::from_mins(2);
@@ -110,7 +107,7 @@ pub(crate) fn in_doubt(t: &Tenant<'_>) -> bool {
     let since = told.map(|c| c.last_transition_time.0);
     let is_new = since.is_some_and(|since| t.now.duration_since(since) < WATCHED);
     let told = t.status().addons;
-    let is_down = are_down(t, &told).any(|(_, since)| t.now.duration_since(since) < CLOSELY);
+    let is_down = are_down(t, &told).any(|(_, since)| t.now.duration_since(since) < WATCHED);
     is_down || (is_new && !doubtful(t).is_empty())
 }
 
@@ -127,7 +124,7 @@ pub(crate) fn counted_at_rest(t: &Tenant<'_>) -> Vec<Listing> {
 
 /// When those of which none serves are looked at with all else again, if nothing tells of a change before. None: there are none.
 pub(crate) fn looks_again(t: &Tenant<'_>, told: &[AddonStatus]) -> Option<SignedDuration> {
-    are_down(t, told).next().map(|_| DISTANTLY)
+    are_down(t, told).next().map(|_| DOWN_FOR_LONG)
 }
 
 /// Whether what is told of them is about to change: for a moment not all serve after each change, and no watch tells when they do.

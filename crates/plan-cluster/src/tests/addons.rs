@@ -346,9 +346,9 @@ fn one_that_is_down_for_long_is_counted_and_seldom_looked_at() {
     f.addon_says(DNS, [2, 2, 0]);
     f.pods_say("kube-dns", "pod coredns-1: container coredns: ErrImagePull");
     f.reconcile();
-    f.minutes(9);
+    f.minutes(14);
     assert_eq!(rest(&f), (true, vec![deployments], Some(5)));
-    for minutes in [2, 60, 600] {
+    for minutes in [1, 60, 600] {
         f.minutes(minutes);
         assert_eq!(rest(&f), (false, vec![deployments], Some(5)), "{minutes}");
     }

@@ -2,7 +2,6 @@ use super::*;
 use crate::subject::Tenant;
 use berth_api::common::AgentDelivery;
 use berth_api::labels;
-use berth_plan::Action;
 
 #[test]
 fn a_patch_rolls_the_api_server_first() {
@@ -186,18 +185,22 @@ fn an_image_of_etcd_is_of_what_runs_or_of_what_comes() {
         let rollout = is_under_way.then(berth_api::cluster::RolloutStatus::default);
         f.cluster.status.as_mut().unwrap().rollout = rollout;
         f.cluster.spec.images.overrides = own(image);
-        let facts = Facts::judge(f.input());
-        let stage = crate::etcd::stage(&Tenant { release: facts.release.clone().unwrap(), ..facts.written.clone() });
-        let written = stage.actions.iter().find_map(|action| match action {
-            Action::Apply(object) => Some(object.value()["spec"].clone()),
-            _ => None,
-        });
-        let spec = written.unwrap_or_else(|| etcd(&f));
+        let judged = |f: &Fixture| {
+            let facts = Facts::judge(f.input());
+            crate::etcd::stage(&Tenant { release: facts.release.clone().unwrap(), ..facts.written.clone() })
+        };
+        for action in judged(&f).actions {
+            f.world.apply_action(&action);
+        }
+        let (spec, case) = (etcd(&f), format!("{noted:?} {is_under_way} {image}"));
         let version = if gets == COMES { "3.6.16" } else { "3.5.35" };
         let found = (&spec["images"]["overrides"]["etcd"], &spec["version"]);
-        assert_eq!(found, (&json!(gets), &json!(version)), "{noted:?} {is_under_way} {image}");
+        assert_eq!(found, (&json!(gets), &json!(version)), "{case}");
+        f.others();
+        let stage = judged(&f);
+        assert!(stage.actions.is_empty(), "{case}: {:?}", stage.actions);
         let is_invalid = matches!(stage.state, State::Blocked { reason: Reason::InvalidSpec, .. });
-        assert_eq!(is_invalid, is_refused, "{noted:?} {is_under_way} {image}: {:?}", stage.state);
+        assert_eq!(is_invalid, is_refused, "{case}: {:?}", stage.state);
     }
 }
 
