@@ -38,6 +38,9 @@ pub struct KeptIssuer {
     /// When the last API server that signed with it was replaced. Absent: one may still sign.
     #[schemars(with = "Option<Time>", length(max = 40))]
     pub signed_until: Option<Time>,
+    /// Tokens of pods that it signed may live for a year (`--service-account-extend-token-expiration`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub extended: bool,
 }
 
 /// An issuer that is accepted though the spec does not list it.
