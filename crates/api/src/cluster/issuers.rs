@@ -27,7 +27,7 @@ pub fn default_issuer(dns_domain: &str) -> String {
     format!("https://kubernetes.default.svc.{dns_domain}")
 }
 
-/// An issuer that a release accepts though the spec did not list it.
+/// An issuer that signs tokens, or did.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
