@@ -118,7 +118,7 @@ pub fn templates(digest: &str) -> String {
     format!("templates-{}", digest.get(..12).unwrap_or(digest))
 }
 
-/// Secret with the kubeconfig of an audit webhook, by the digest of what it holds.
+/// Secret with the kubeconfig of an audit webhook, by a digest that goes with what it holds.
 pub fn audit_webhook(digest: &str) -> String {
     format!("kube-apiserver-audit-{}", digest.get(..12).unwrap_or(digest))
 }

@@ -63,12 +63,17 @@ pub struct ClusterRevisionSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub kept_issuers: Vec<KeptIssuer>,
+    /// Those of the spec's own `apiServer.serviceAccountIssuers` that signed tokens before and do not sign now: they are kept once the list does
+    /// not have them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
+    pub listed_issuers: Vec<KeptIssuer>,
 }
 
 impl ClusterRevisionSpec {
     /// The release as the spec of the `Cluster` asked for it, whose DNS domain this is.
     pub fn asked(&self, dns_domain: &str) -> Release {
-        let mut release = self.release.clone();
+        let mut release = Release { audit_copy: None, ..self.release.clone() };
         if self.kept_issuers.is_empty() {
             return release;
         }
@@ -126,6 +131,11 @@ pub struct Release {
     /// `spec.proxy`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<Proxy>,
+    /// The Secret in the control-plane namespace that has what the Secret of `apiServer.audit.webhook` said. Its name tells nothing of what it
+    /// holds. Absent: no webhook; or an earlier Berth recorded it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub audit_copy: Option<String>,
 }
 
 impl Release {
@@ -140,6 +150,7 @@ impl Release {
             images: spec.images.clone(),
             helper_resources: spec.helpers.resources.clone(),
             proxy: spec.proxy.clone(),
+            audit_copy: None,
         }
     }
 
@@ -157,8 +168,17 @@ impl Release {
     #[must_use]
     pub fn put_into(&self, cluster: &Cluster) -> Cluster {
         let mut cluster = cluster.clone();
-        let Self { version, replicas, api_server, controller_manager, scheduler, images, helper_resources, proxy } =
-            self.clone();
+        let Self {
+            version,
+            replicas,
+            api_server,
+            controller_manager,
+            scheduler,
+            images,
+            helper_resources,
+            proxy,
+            audit_copy: _,
+        } = self.clone();
         let helpers = Helpers { resources: helper_resources, ..cluster.spec.helpers };
         cluster.spec = ClusterSpec {
             version,

@@ -3,13 +3,14 @@
 
 use anyhow::{anyhow, bail};
 use berth_api::Cluster;
+use berth_api::cluster::AUDIT_SECRET;
 use berth_plan::asked::Look;
 use berth_plan::observed::{ApiProbe, InsideTenant, Observed, Published};
-use berth_plan::{MetaCluster, Plan, Planner as _, Settings, State};
-use berth_plan_cluster::{ClusterPlanner, Input};
+use berth_plan::{MetaCluster, Plan, Planner as _, SecretFacts, Settings, State};
+use berth_plan_cluster::{ClusterPlanner, Input, audit_secrets};
 use berth_plan_etcd::EtcdPlanner;
 use berth_render::{Kind, STAMPS};
-use berth_sim::{Choices, World};
+use berth_sim::{Choices, UNKNOWN, World};
 use jiff::{SignedDuration, Timestamp};
 use std::sync::Arc;
 
@@ -64,13 +65,19 @@ pub(crate) fn found(mut seen: Observed, etcd: Option<Observed>) -> World {
 /// A new tenant, made by both controllers in turns until neither has anything to write. Pods never run.
 pub(crate) fn settle(cluster: &Cluster, settings: &Settings, meta: MetaCluster) -> anyhow::Result<World> {
     let api = answers();
-    let observed = Observed {
+    let mut observed = Observed {
         meta: Arc::new(meta),
         published: Published::Absent,
         api,
         look: Look::Elsewhere,
         ..Observed::default()
     };
+    // A file has no Secret: what it would say counts as right.
+    for key in audit_secrets(cluster, &observed, "") {
+        let audit_webhook = Some(Ok(UNKNOWN.to_owned()));
+        let facts = SecretFacts { type_: AUDIT_SECRET.to_owned(), audit_webhook, ..SecretFacts::default() };
+        observed.secrets.insert(key, facts.into());
+    }
     let mut world = world(observed, now());
     for _ in 0..ROUNDS {
         if round(&mut world, cluster, settings, |_, kind, plan| refuse(plan, kind))? {

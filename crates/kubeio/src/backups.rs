@@ -1,6 +1,7 @@
 //! Reading what a plan for an `EtcdBackup`, its schedule, or an `EtcdRestore` looks at.
 
 use crate::calls::Io;
+use crate::dry_run::refused;
 use crate::error::{ErrorKind, IoError};
 use crate::observe::Snapshot;
 use crate::refused::refused_by_job;
@@ -121,13 +122,14 @@ async fn store(io: &Io, snapshot: &mut Snapshot, object: Option<StoreObject>) ->
 }
 
 /// Reads the Secret of a team's own store as the published kubeconfig is read, by an empty dry run: the operator may read no Secret of a
-/// team, and a policy lets this one pass for its type. Of any other nothing is kept but that it is another.
+/// team, and a policy lets this one pass for its type. Of any other nothing is kept but that it is another, or why it
+/// cannot be read.
 async fn teams_store(io: &Io, snapshot: &mut Snapshot, key: &ObjectKey) -> Result<(), IoError> {
     match io.merge(key, "", "dryRun=All", &json!({})).await {
         Ok(secret) if secret["type"] == STORE_SECRET => snapshot.put(Kind::Secret, secret),
         Ok(_) => drop(snapshot.observed.secrets.insert(key.clone(), SecretFacts::default().into())),
         Err(e) if e.kind == ErrorKind::Rejected => {
-            snapshot.observed.secrets.insert(key.clone(), SecretFacts::default().into());
+            snapshot.observed.secrets.insert(key.clone(), refused(&e).into());
         }
         Err(e) if e.kind == ErrorKind::NotFound => {}
         Err(e) => denied(snapshot, e)?,

@@ -8,6 +8,7 @@
 mod audit;
 mod backups;
 mod calls;
+mod dry_run;
 mod error;
 mod executor;
 mod facts;

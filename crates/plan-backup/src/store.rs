@@ -149,6 +149,9 @@ fn teams(
         let on = format!("{secret} ({at}.secretRef), which does not exist");
         return Err(State::Waiting { reason: Reason::StoreUnavailable, on });
     };
+    if let Some(why) = facts.refusal() {
+        return Err(problem(format!("{at}.secretRef: {secret} {why}")));
+    }
     if facts.type_ != STORE_SECRET {
         return Err(problem(format!(
             "{at}.secretRef: {secret} is not of type {STORE_SECRET}, so Berth does not read it. The type of a Secret cannot be changed: create another one with this type"

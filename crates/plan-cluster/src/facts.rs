@@ -32,7 +32,8 @@ impl<'a> Facts<'a> {
     /// Judges the tenant that these make.
     pub(crate) fn judge_tenant(input: Input<'a>, written: Tenant<'a>) -> Self {
         let as_written = decide_release(&written);
-        let rollout = Rollout::judge(input, &written, as_written.1.as_ref());
+        let asks = Tenant { release: as_written.0.clone().unwrap_or_default(), ..written.clone() };
+        let rollout = Rollout::judge(input, &asks, as_written.1.as_ref());
         let mut facts = Self { written, rollout, instead: None, release: as_written.0, refusal: as_written.1 };
         facts.instead = facts.rollout.cluster();
         if facts.instead.is_some() || facts.rollout.refusal().is_some() {
@@ -46,6 +47,7 @@ impl<'a> Facts<'a> {
         Tenant {
             cluster: self.instead.as_ref().unwrap_or(self.written.cluster),
             refused: self.rollout.refusal().is_some(),
+            audit_copy: self.rollout.audit_copy(&self.written),
             release: self.release.clone().unwrap_or_default(),
             ..self.written.clone()
         }

@@ -211,7 +211,7 @@ fn in_namespace(facts: &Facts<'_>, t: &Tenant<'_>, refused: bool, out: &mut Clus
     if out.plan.stages.iter().all(|s| s.state.is_done()) {
         out.plan.prune = prune::prune(t, &out.plan);
         out.plan.prune.extend(facts.rollout.surplus());
-        out.plan.prune.extend(audit::surplus(t));
+        out.plan.prune.extend(audit::surplus(t, facts.rollout.copy_of_good(t).as_ref()));
     }
     out.unread = unread::message(t);
     out.audit_webhook = audit::problem(t);

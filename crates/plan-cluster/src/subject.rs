@@ -35,6 +35,8 @@ pub(crate) struct Tenant<'a> {
     pub(crate) release: Release,
     /// What the spec asks for is refused, and what runs goes on: nothing begins that cannot be undone.
     pub(crate) refused: bool,
+    /// The copy of the audit webhook's Secret that the release is recorded with.
+    pub(crate) audit_copy: Option<String>,
     /// Where the API is.
     pub(crate) endpoint: Endpoint,
     /// The `EtcdCluster`, if it is there and Berth's.
@@ -69,6 +71,7 @@ impl<'a> Tenant<'a> {
             cp_namespace,
             release: Release::default(),
             refused: false,
+            audit_copy: None,
             endpoint,
             etcd,
             run_level,

@@ -41,7 +41,8 @@ fn policy_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AuditWebhook {
     /// Where it is, and what kube-apiserver shows it: a Secret in the namespace of the `Cluster`, of type `berth.dev/audit-webhook`, with a
-    /// kubeconfig of at most 64 KiB in key `kubeconfig`. API servers get a copy. A change of the Secret rolls them within minutes.
+    /// kubeconfig of at most 64 KiB in key `kubeconfig`. API servers get a copy. A change of the Secret is a release, which is seen within
+    /// minutes.
     pub secret_ref: AuditSecret,
     /// How long kube-apiserver waits before it sends a batch once more that was refused, half as long again each time: `1s` to
     /// `30s`. It tries five times, and holds the batch in memory meanwhile. Default `10s`.

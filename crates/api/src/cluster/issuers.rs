@@ -27,7 +27,7 @@ pub fn default_issuer(dns_domain: &str) -> String {
     format!("https://kubernetes.default.svc.{dns_domain}")
 }
 
-/// An issuer that a release accepts though the spec did not list it.
+/// An issuer that signs tokens, or did.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -38,6 +38,9 @@ pub struct KeptIssuer {
     /// When the last API server that signed with it was replaced. Absent: one may still sign.
     #[schemars(with = "Option<Time>", length(max = 40))]
     pub signed_until: Option<Time>,
+    /// Tokens of pods that it signed may live for a year (`--service-account-extend-token-expiration`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub extended: bool,
 }
 
 /// An issuer that is accepted though the spec does not list it.

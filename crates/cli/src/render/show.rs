@@ -127,6 +127,7 @@ pub(super) fn notes(text: &str, configured: bool) -> Vec<String> {
         (&port, format!("{port} stands for the port on the meta cluster's nodes")),
         (UID, format!("{UID} stands for UIDs")),
         (UNKNOWN, format!("{UNKNOWN} stands for digests of keys and CAs")),
+        (labels::AUDIT_WEBHOOK, "no Secret is read: that of spec.apiServer.audit.webhook counts as one that Berth takes, and the name of its copy ends with other digits".to_owned()),
         ("plan:", "Secrets are plans: no key is made, and none is printed".to_owned()),
         ("\"plan\"", "Secrets are plans: no key is made, and none is printed".to_owned()),
     ];

@@ -95,6 +95,18 @@ fn what_cannot_be_is_refused_with_the_field() {
 }
 
 #[test]
+fn a_secret_that_a_file_does_not_have_counts_as_right_and_that_is_said() {
+    let out =
+        render(&cluster("version: 1.36.3, apiServer: {audit: {webhook: {secretRef: {name: sink}}}}"), &["-o", "json"]);
+    assert!(out.status.success(), "{out:?}");
+    let made = text(&out.stdout);
+    for part in ["--audit-webhook-config-file=", "Secret team-a/sink", "kube-apiserver-audit-"] {
+        assert!(made.contains(part), "{part} is not in:\n{made}");
+    }
+    assert!(text(&out.stderr).contains("no Secret is read: that of spec.apiServer.audit.webhook"), "{out:?}");
+}
+
+#[test]
 fn what_writers_may_ask_for_is_judged_by_the_operators_configuration() {
     let spec = "version: 1.36.3, apiServer: {placement: {nodeSelector: {pool: fast}}}";
     assert!(render(&cluster(spec), &[]).status.success());

@@ -46,7 +46,7 @@ pub(super) fn values_of(t: &Tenant<'_>, mut workload: Workload) -> Result<ApiSer
         jwt: spec.authentication.jwt.clone(),
         audit: AuditValues {
             policy: spec.audit.policy.as_ref().map(api_files::audit_policy),
-            webhook: audit::wanted(t)?,
+            webhook: audit::value(t)?,
         },
         proxy,
         admission: api_files::plugins(&spec.admission),

@@ -1,6 +1,6 @@
 //! What the order of the fleet asks of a tenant's releases.
 
-use super::record::Revision;
+use super::record::{self, Revision};
 use super::rollout::Rollout;
 use crate::subject::Tenant;
 use crate::turn::{Hold, target_of_templates, turn, window};
@@ -94,17 +94,28 @@ impl<'a> Rollout<'a> {
         !self.newest_failed() && runs.is_some_and(|runs| runs.scaled_as(&self.asked) == self.asked)
     }
 
-    /// The spec asks for what ran before, or for its version, and that is no newer.
+    /// The spec asks for what ran before, or for its version, and that is no newer. Which issuers are accepted beside it is no part of that:
+    /// they are added, and expire, without anybody asking.
     pub(crate) fn is_way_back(&self) -> bool {
         let parsed = |text: Option<&String>| text.and_then(|text| text.parse::<Version>().ok());
         let Some(good) = self.good() else { return false };
         let (asked, newest) = (parsed(Some(&self.asked.version)), parsed(self.newest_version()));
+        let is_new = !self.all.last().is_some_and(|newest| self.asks_for(newest));
         let leads_to = |good: &Revision<'_>, from: &Option<Version>| {
             (asked < *from && good.version() == Some(&self.asked.version))
-                || (asked <= *from && good.release() == Some(&self.asked))
+                || (asked <= *from && is_new && self.asks_for(good))
         };
         let runs = parsed(self.runs_version());
         leads_to(good, &newest) || self.all.iter().any(|older| older.succeeded() && leads_to(older, &runs))
+    }
+
+    /// Whether the spec asks for it: the issuers that were accepted beside what it asked for aside.
+    pub(super) fn asks_for(&self, revision: &Revision<'_>) -> bool {
+        let cluster = self.input.object;
+        let copy = self.asked.audit_copy.as_ref();
+        revision
+            .asked(cluster)
+            .is_some_and(|(asked, of)| asked == record::plain(cluster, Release::of(&cluster.spec)) && of == copy)
     }
 
     pub(crate) fn newest_failed(&self) -> bool {

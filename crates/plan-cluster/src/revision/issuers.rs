@@ -32,29 +32,50 @@ const EXTENDED: SignedDuration = SignedDuration::from_hours(365 * 24);
 pub(super) struct Issuers {
     /// Those that the spec does not list, in the order of the release.
     pub(super) kept: Vec<KeptIssuer>,
-    /// How long what they signed lives.
-    life: SignedDuration,
+    /// Those that it lists, and that signed before: they are kept once it does not.
+    pub(super) listed: Vec<KeptIssuer>,
 }
 
-/// The release that the `Cluster` asks for, with the issuers that it is to run with. `all`: what is recorded, the oldest first.
-pub(super) fn of_release(cluster: &Cluster, all: &[Revision<'_>], now: Timestamp) -> (Release, Issuers) {
-    let asked = Release::of(&cluster.spec);
+/// The release with the issuers that it is to run with. `asked`: that of the `Cluster`; `all`: what is recorded, the oldest first.
+pub(super) fn of_release(
+    cluster: &Cluster,
+    asked: Release,
+    all: &[Revision<'_>],
+    now: Timestamp,
+) -> (Release, Issuers) {
     let readable: Vec<_> = all.iter().filter(|revision| revision.spec.is_some()).collect();
-    let life = life(&asked, &readable);
-    let as_asked = |asked| (asked, Issuers { kept: vec![], life });
-    let Some(newest) = readable.last() else { return as_asked(asked) };
-    // What an earlier build recorded is not made anew by this one.
-    if newest.release() == Some(&asked) || !asked.api_server.former_service_account_issuers.are_kept() {
-        return as_asked(asked);
-    }
+    let keeps = asked.api_server.former_service_account_issuers.are_kept();
+    let Some(newest) = readable.last().filter(|_| keeps) else { return (asked, Issuers::default()) };
     let own = service_account_issuers(&cluster.spec);
-    let past = Past::of(&readable, cluster);
-    let known = past.kept(past.runs);
+    let past = Past::of(&readable, cluster, &asked);
+    let lives = |kept: &&KeptIssuer| kept.signed_until.as_ref().is_none_or(|Time(until)| now < end(*until, kept));
     let all = past.kept(0);
+    let listed = |order: &[String]| {
+        let of = |kept: &&KeptIssuer| own.contains(&kept.issuer) && order.first() != Some(&kept.issuer);
+        all.iter().filter(lives).filter(of).take(MOST).cloned().collect::<Vec<_>>()
+    };
+    // What an earlier build recorded is not made anew by this one.
+    if newest.release() == Some(&asked) {
+        let listed = listed(&own);
+        return (asked, Issuers { kept: vec![], listed });
+    }
+    let known = past.kept(past.runs);
     let as_it_is = [&known, &all].into_iter().find(|kept| newest.release() == Some(&past.with(&asked, &own, kept)));
-    let lives = |kept: &&KeptIssuer| kept.signed_until.as_ref().is_none_or(|Time(until)| now < end(*until, life));
     let kept = as_it_is.cloned().unwrap_or_else(|| all.iter().filter(lives).cloned().collect());
-    (past.with(&asked, &own, &kept), Issuers { kept: beside(&own, &past.order(&own, &kept), &kept), life })
+    let order = past.order(&own, &kept);
+    let issuers = Issuers { kept: beside(&own, &order, &kept), listed: listed(&order) };
+    (past.with(&asked, &own, &kept), issuers)
+}
+
+/// Those of the newest release, which goes on. When they stopped signing may be known only since it was recorded.
+pub(super) fn of_newest(cluster: &Cluster, all: &[Revision<'_>]) -> Issuers {
+    let readable: Vec<_> = all.iter().filter(|revision| revision.spec.is_some()).collect();
+    let Some(newest) = readable.last().and_then(|newest| newest.spec.as_ref()) else { return Issuers::default() };
+    let known = Past::of(&readable, cluster, &newest.release).kept(0);
+    let now =
+        |recorded: &KeptIssuer| known.iter().find(|kept| kept.issuer == recorded.issuer).unwrap_or(recorded).clone();
+    let of = |recorded: &[KeptIssuer]| recorded.iter().map(now).collect();
+    Issuers { kept: of(&newest.kept_issuers), listed: of(&newest.listed_issuers) }
 }
 
 impl Issuers {
@@ -82,8 +103,7 @@ impl Issuers {
 
     /// What people see of them.
     pub(super) fn status(&self) -> Vec<FormerIssuer> {
-        let accepted_until =
-            |kept: &KeptIssuer| kept.signed_until.as_ref().map(|Time(until)| Time(end(*until, self.life)));
+        let accepted_until = |kept: &KeptIssuer| kept.signed_until.as_ref().map(|Time(until)| Time(end(*until, kept)));
         self.kept
             .iter()
             .map(|kept| FormerIssuer { issuer: kept.issuer.clone(), accepted_until: accepted_until(kept) })
@@ -96,6 +116,8 @@ struct Past<'a> {
     releases: Vec<Ran<'a>>,
     /// From where API servers of them may run: from the last that succeeded.
     runs: usize,
+    /// One of all that are recorded has tokens of pods live for longer.
+    extended: bool,
 }
 
 struct Ran<'a> {
@@ -106,7 +128,7 @@ struct Ran<'a> {
 }
 
 impl<'a> Past<'a> {
-    fn of(readable: &[&'a Revision<'_>], cluster: &Cluster) -> Self {
+    fn of(readable: &[&'a Revision<'_>], cluster: &Cluster, asked: &Release) -> Self {
         let ran = |revision: &&'a Revision<'_>| {
             let spec = revision.spec.as_ref()?;
             let since = revision.status.since.as_ref().filter(|_| revision.succeeded());
@@ -121,7 +143,7 @@ impl<'a> Past<'a> {
         let from = all.iter().rposition(drops).unwrap_or_default();
         let releases: Vec<_> = all.into_iter().skip(from).collect();
         let runs = releases.iter().rposition(|ran| ran.alone_since.is_some()).unwrap_or_default();
-        Self { releases, runs }
+        Self { releases, runs, extended: extends(asked, readable) }
     }
 
     /// When the last API server that signed with it was replaced, if none signs any more.
@@ -133,19 +155,21 @@ impl<'a> Past<'a> {
 
     /// What is kept by the newest release, and what may have signed in those from the given one on.
     fn kept(&self, from: usize) -> Vec<KeptIssuer> {
-        let newest = self.releases.last().map(|ran| ran.spec.kept_issuers.clone()).unwrap_or_default();
-        let mut all: Vec<_> = newest
-            .into_iter()
-            .map(|kept| KeptIssuer {
-                signed_until: kept.signed_until.or_else(|| self.signed_until(&kept.issuer).map(Time)),
-                issuer: kept.issuer,
-            })
-            .collect();
+        let of = |ran: &Ran<'_>| [ran.spec.kept_issuers.clone(), ran.spec.listed_issuers.clone()].concat();
+        let mut all: Vec<_> = self.releases.last().map(of).unwrap_or_default();
+        for kept in &mut all {
+            kept.signed_until = kept.signed_until.take().or_else(|| self.signed_until(&kept.issuer).map(Time));
+            kept.extended |= self.extended;
+        }
         for signs in self.releases.iter().skip(from).filter_map(|ran| ran.issuers.first()) {
             if all.iter().all(|kept| kept.issuer != *signs) {
-                all.push(KeptIssuer { issuer: signs.clone(), signed_until: self.signed_until(signs).map(Time) });
+                let signed_until = self.signed_until(signs).map(Time);
+                all.push(KeptIssuer { issuer: signs.clone(), signed_until, extended: self.extended });
             }
         }
+        // In the order that runs, so that one that leaves the spec's list is no change.
+        let newest = self.releases.last().map(|ran| &*ran.issuers).unwrap_or_default();
+        all.sort_by_key(|kept| newest.iter().position(|issuer| *issuer == kept.issuer).unwrap_or(usize::MAX));
         all
     }
 
@@ -181,19 +205,21 @@ impl<'a> Past<'a> {
 fn beside(own: &[String], order: &[String], kept: &[KeptIssuer]) -> Vec<KeptIssuer> {
     let of = |issuer: &String| {
         let kept = kept.iter().find(|kept| kept.issuer == *issuer).cloned();
-        kept.unwrap_or_else(|| KeptIssuer { issuer: issuer.clone(), signed_until: None })
+        kept.unwrap_or_else(|| KeptIssuer { issuer: issuer.clone(), ..KeptIssuer::default() })
     };
     order.iter().filter(|issuer| !own.contains(issuer)).map(of).collect()
 }
 
-/// The longest life of a token that an API server of one of these releases gave.
-fn life(asked: &Release, all: &[&Revision<'_>]) -> SignedDuration {
+/// Whether an API server of one of these releases gives pods tokens that live longer.
+fn extends(asked: &Release, all: &[&Revision<'_>]) -> bool {
     let releases = all.iter().filter_map(|revision| revision.release()).chain([asked]);
-    let mut args = releases.flat_map(|release| release.api_server.extra_args.clone());
-    if args.any(|arg| arg.name == EXTENDS && arg.value != "false") { EXTENDED } else { LONGEST }
+    let mut args = releases.flat_map(|release| &release.api_server.extra_args);
+    args.any(|arg| arg.name == EXTENDS && arg.value != "false")
 }
 
-fn end(signed_until: Timestamp, life: SignedDuration) -> Timestamp {
+/// When the last token that it signed has ended.
+fn end(signed_until: Timestamp, kept: &KeptIssuer) -> Timestamp {
+    let life = if kept.extended { EXTENDED } else { LONGEST };
     signed_until.saturating_add(life).unwrap_or(Timestamp::MAX)
 }
 

@@ -2,6 +2,7 @@
 
 use crate::ours::{is_ours, owner_labels};
 use crate::record::Pin;
+use berth_api::cluster::default_issuer;
 use berth_api::conditions::shortened;
 use berth_api::revision::{
     ClusterRevisionSpec, ClusterRevisionStatus, Release, RevisionCause, RevisionOutcome as Outcome,
@@ -32,6 +33,13 @@ pub(super) struct Revision<'a> {
 impl Revision<'_> {
     pub(super) fn release(&self) -> Option<&Release> {
         self.spec.as_ref().map(|spec| &spec.release)
+    }
+
+    /// The release as the spec asked for it, and the copy of an audit webhook's Secret that it ran with.
+    pub(super) fn asked(&self, cluster: &Cluster) -> Option<(Release, Option<&String>)> {
+        let spec = self.spec.as_ref()?;
+        let asked = spec.asked(&cluster.spec.network.dns_domain);
+        Some((plain(cluster, asked), spec.release.audit_copy.as_ref()))
     }
 
     pub(super) fn version(&self) -> Option<&String> {
@@ -69,6 +77,15 @@ impl Revision<'_> {
     pub(super) fn with(&self, cluster: &Cluster, status: &ClusterRevisionStatus) -> Value {
         object(cluster, self.key, &self.live["spec"], status)
     }
+}
+
+/// The release without a list that says what none does.
+pub(super) fn plain(cluster: &Cluster, mut release: Release) -> Release {
+    let own = &mut release.api_server.service_account_issuers;
+    if *own == [default_issuer(&cluster.spec.network.dns_domain)] {
+        own.clear();
+    }
+    release
 }
 
 /// All of a tenant, the oldest first.

@@ -4,6 +4,7 @@ use super::decide::{RollbackFacts, RollbackNext, RollbackWrite, Runs};
 use super::issuers::Issuers;
 use super::progress::Failure;
 use super::record::{self, Revision};
+use crate::audit;
 use crate::planned::Input;
 use crate::record::Pin;
 use crate::release::{self, Canary};
@@ -65,7 +66,10 @@ impl<'a> Rollout<'a> {
                 "{} counts as served, and etcd may hold what {version} cannot read",
                 served.unwrap_or_default()
             )),
-            Some(_) if t.templates_of(&pin).is_some() => None,
+            Some(_) if t.templates_of(&pin).is_some() => {
+                let gone = good.release().is_some_and(|of| !audit::is_at_hand(t, (of, &pin), &self.copies()));
+                gone.then(|| format!("the Secret of the audit webhook of {} is gone", good.key))
+            }
             _ => Some(format!("the templates of {} are not at hand", good.key)),
         }
     }
@@ -78,9 +82,27 @@ impl<'a> Rollout<'a> {
 
     /// The `Cluster` that the plan is made for, if that is not the one that was read.
     pub(crate) fn cluster(&self) -> Option<Cluster> {
-        let other = self.stays() || self.wanted != Release::of(&self.input.object.spec);
+        let own = Release { audit_copy: self.wanted.audit_copy.clone(), ..Release::of(&self.input.object.spec) };
+        let other = self.stays() || self.wanted != own;
         let other = || other.then_some(&self.wanted);
         self.back_to().and_then(Revision::release).or_else(other).map(|release| release.put_into(self.input.object))
+    }
+
+    /// The copies of an audit webhook's Secret that are recorded.
+    fn copies(&self) -> Vec<&String> {
+        self.all.iter().filter_map(|revision| revision.release()?.audit_copy.as_ref()).collect()
+    }
+
+    /// The copy that the release which is to run is recorded with.
+    pub(crate) fn audit_copy(&self, t: &Tenant<'_>) -> Option<String> {
+        let runs = self.back_to().and_then(Revision::release).unwrap_or(&self.wanted);
+        audit::copy_of(t, runs, &self.copies())
+    }
+
+    /// That of the release that Berth may go back to from the newest.
+    pub(crate) fn copy_of_good(&self, t: &Tenant<'_>) -> Option<String> {
+        let good = self.good().filter(|_| !self.newest_succeeded())?;
+        audit::copy_of(t, good.release()?, &self.copies())
     }
 
     /// What people see of issuers of service-account tokens that are accepted beside those of the spec.

@@ -8,7 +8,7 @@ use super::rollout::Rollout;
 use crate::components;
 use crate::subject::Tenant;
 use berth_api::conditions::Reason;
-use berth_api::revision::RevisionOutcome as Outcome;
+use berth_api::revision::{Release, RevisionOutcome as Outcome};
 use berth_api::{Cluster, labels};
 use berth_plan::model::{Plan, Stage, StageId, State};
 
@@ -76,6 +76,18 @@ pub(super) fn rolled_back(cluster: &Cluster, newest: &Revision<'_>, good: &Revis
             ),
         );
     }
+    if let Some(secret) = only_secret(good, newest) {
+        return State::blocked(
+            Reason::RolledBack,
+            format!(
+                "revision {}, with what Secret {namespace}/{secret} says since (spec.apiServer.audit.webhook.secretRef), failed and was rolled back to revision {}: {}. API servers go on with what it said before. Correct the Secret. Or retry: kubectl annotate clusters.berth.dev {name} -n {namespace} {}={again} --overwrite",
+                newest.number,
+                good.number,
+                message(newest),
+                labels::ROLL,
+            ),
+        );
+    }
     State::blocked(
         Reason::RolledBack,
         format!(
@@ -88,6 +100,14 @@ pub(super) fn rolled_back(cluster: &Cluster, newest: &Revision<'_>, good: &Revis
             labels::ROLL,
         ),
     )
+}
+
+/// The Secret of an audit webhook, if what it says is all in which they differ.
+fn only_secret<'a>(good: &Revision<'_>, newest: &'a Revision<'_>) -> Option<&'a str> {
+    let (good, newest) = (good.release()?, newest.release()?);
+    let same = Release { audit_copy: good.audit_copy.clone(), ..newest.clone() } == *good;
+    let webhook = newest.api_server.audit.webhook.as_ref().filter(|_| same && newest != good)?;
+    Some(&webhook.secret_ref.name)
 }
 
 /// The value of the annotation that asks once more: another one than asked for this.

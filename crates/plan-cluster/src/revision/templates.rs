@@ -53,7 +53,9 @@ impl<'a> Rollout<'a> {
         if t.live_namespace().and_then(record::pin).is_none_or(|pinned| pinned.version == pin.version) {
             return None;
         }
-        let is_wanted = |revision: &&Revision<'_>| revision.release() == Some(&self.wanted);
+        let is_wanted = |revision: &&Revision<'_>| {
+            revision.release() == Some(&self.wanted) || (!self.stays() && self.asks_for(revision))
+        };
         let mut before = self.all.iter().rev().filter(|r| r.succeeded() && self.is_way_back());
         before.find(is_wanted).filter(|r| r.pin().is_some_and(|was| t.templates_of(&was).is_some()))
     }

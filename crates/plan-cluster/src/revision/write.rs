@@ -92,6 +92,7 @@ impl Rollout<'_> {
             release: self.wanted.clone(),
             pin: t.release.wanted_pin(),
             kept_issuers: self.issuers.kept.clone(),
+            listed_issuers: self.issuers.listed.clone(),
         }
     }
 }

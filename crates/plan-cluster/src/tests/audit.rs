@@ -3,6 +3,8 @@
 use super::*;
 use berth_api::cluster::{AUDIT_SECRET, AuditWebhook};
 use berth_api::labels;
+use berth_api::revision::RevisionCause::Configuration;
+use berth_api::revision::RevisionOutcome::RolledBack;
 use berth_plan::SecretFacts;
 use berth_testkit::simulated::before;
 
@@ -62,6 +64,33 @@ fn mounted(workload: &Value) -> Option<String> {
     Some(volume["secret"]["secretName"].as_str().unwrap().to_owned())
 }
 
+impl Fixture {
+    /// As an earlier build left it: the copy has the plain digest in its name, and no record names it.
+    fn earlier(&mut self) {
+        let digest = self.world.observed.secrets[&team(SECRET)].audit_webhook.clone().unwrap().unwrap();
+        let (now, then) = (self.mounts().unwrap(), names::audit_webhook(&digest));
+        let [from, to] = [&now, &then].map(|name| Self::key(Kind::Secret, name));
+        let facts = self.world.observed.secrets.remove(&from).unwrap();
+        self.world.observed.secrets.insert(to.clone(), facts);
+        let mut copy = self.world.observed.objects.remove(&from).unwrap();
+        copy["metadata"]["name"] = (&*then).into();
+        self.world.observed.objects.insert(to, copy);
+        let live = self.live(Kind::Deployment, names::APISERVER);
+        *live = serde_json::from_str(&live.to_string().replace(&now, &then)).unwrap();
+        for (key, revision) in &mut self.world.observed.objects {
+            if key.kind == Kind::ClusterRevision {
+                revision["spec"]["release"].as_object_mut().unwrap().remove("auditCopy");
+            }
+        }
+        // The digest of what was applied is of the other name.
+        self.reconcile();
+        assert_eq!(self.world.log, ["apply Deployment acme-9201d5e7/kube-apiserver"]);
+        assert_eq!(self.mounts(), Some(then));
+        self.others();
+        self.world.log.clear();
+    }
+}
+
 /// A tenant whose events go to a webhook.
 fn audited() -> Fixture {
     let mut f = Fixture::up(json!({"version": "1.36.2", "apiServer": {"replicas": 2}}));
@@ -103,6 +132,14 @@ const WRONG: &[Wrong] = &[
     ),
     (
         |f| {
+            let why = "admission webhook \"x.example.com\" denied the request".to_owned();
+            let refused = SecretFacts { refused: Some(why), ..SecretFacts::default() };
+            f.world.observed.secrets.insert(team(SECRET), refused.into());
+        },
+        "Secret team-a/sink cannot be read: the API server refuses an empty dry run of a change: admission webhook \"x.example.com\" denied the request. Correct what refuses it",
+    ),
+    (
+        |f| {
             let unread = SecretFacts { type_: AUDIT_SECRET.into(), ..SecretFacts::default() };
             f.world.observed.secrets.insert(team(SECRET), unread.into());
         },
@@ -136,7 +173,7 @@ fn a_webhooks_kubeconfig_is_there_before_the_pods_that_mount_it() {
 }
 
 #[test]
-fn a_secret_that_changes_is_another_copy_and_the_former_goes_after_its_pods() {
+fn a_secret_that_changes_is_a_release_and_the_former_copy_goes_once_it_succeeded() {
     let mut f = audited();
     let before = f.mounts().unwrap();
     // The same in other words rolls nobody.
@@ -150,19 +187,96 @@ fn a_secret_that_changes_is_another_copy_and_the_former_goes_after_its_pods() {
     assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
     f.sink(SECRET, "https://b.example.com");
     f.reconcile();
+    assert_eq!(f.recorded().last(), Some(&(3, Configuration, None)));
+    assert_eq!(f.world.log[0], "apply ClusterRevision acme-9201d5e7/revision-3", "recorded first");
+    let held = f.component(names::APISERVER)["minReadySeconds"].clone();
+    assert_eq!(held, 60, "its first pod is a canary");
     let new = f.mounts().unwrap();
     assert_ne!(new, before);
-    f.stuck(names::APISERVER, 2);
-    f.reconcile();
-    assert_eq!(f.audit_copies().len(), 2, "old pods have theirs");
-    f.world.observed.objects.retain(|key, _| key.kind != Kind::Pod);
     last(&mut f);
+    assert_eq!(f.audit_copies().len(), 2, "there is a way back");
+    f.seconds(61);
+    f.reconcile();
     assert_eq!((f.audit_copies(), f.mounts()), (vec![new.clone()], Some(new)));
     f.asks(|audit| audit.webhook = None);
     last(&mut f);
+    f.seconds(61);
+    f.reconcile();
     assert_eq!((f.audit_copies().len(), f.mounts()), (0, None), "credentials do not stay");
     assert!(!f.has_flag("--audit-webhook-mode=batch"));
     assert_eq!(f.condition("Ready").0, "True");
+}
+
+#[test]
+fn a_secret_with_which_no_api_server_starts_leads_back_to_what_it_said_before() {
+    let mut f = audited();
+    let before = f.mounts();
+    f.sink(SECRET, "https://b.example.com");
+    f.does_not_come_up();
+    f.unstuck(names::APISERVER);
+    f.rest();
+    assert_eq!((f.mounts(), f.recorded().last()), (before.clone(), Some(&(3, Configuration, Some(RolledBack)))));
+    let (_, reason, said) = f.condition("Ready");
+    assert!(reason == "RolledBack" && said.contains("Correct the Secret") && said.contains("team-a/sink"), "{said}");
+    f.world.log.clear();
+    f.later(60);
+    f.reconcile();
+    assert!(f.world.log.is_empty(), "it is not tried again by itself: {:#?}", f.world.log);
+    // As it was before: nothing is rolled, and nothing waited for.
+    f.window("03:00", "UTC");
+    f.sink(SECRET, "https://a.example.com");
+    f.rest();
+    f.seconds(61);
+    f.rest();
+    assert_eq!((f.mounts(), f.condition("Ready").0.as_str()), (before, "True"));
+    assert!(!f.world.log.iter().any(|write| write.contains("Deployment")), "{:#?}", f.world.log);
+}
+
+#[test]
+fn a_secret_that_changes_waits_for_the_window_and_its_copy_with_it() {
+    let mut f = audited();
+    let before = f.mounts().unwrap();
+    f.window("03:00", "UTC");
+    f.sink(SECRET, "https://b.example.com");
+    for _ in 0..3 {
+        f.reconcile();
+        assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
+    }
+    assert_eq!((f.condition("Ready").1.as_str(), f.audit_copies()), ("WaitingForWindow", vec![before.clone()]));
+    // It is gone meanwhile: what is mounted stays.
+    f.world.remove(&team(SECRET));
+    f.reconcile();
+    assert_eq!((f.mounts(), f.condition("Degraded").1.as_str()), (Some(before), "AuditWebhookUnavailable"));
+}
+
+#[test]
+fn what_an_earlier_build_mounted_and_recorded_goes_on_and_is_the_way_back() {
+    let mut f = audited();
+    f.earlier();
+    let before = f.mounts().unwrap();
+    f.reconcile();
+    assert!(f.world.log.is_empty(), "a new operator rolls and records nothing: {:#?}", f.world.log);
+    f.sink(SECRET, "https://b.example.com");
+    f.does_not_come_up();
+    assert_eq!((f.condition("Ready").1.as_str(), f.mounts()), ("RolledBack", Some(before)));
+}
+
+#[test]
+fn neither_a_name_nor_a_record_is_made_from_the_credentials_alone() {
+    let f = audited();
+    let digest = f.world.observed.secrets[&team(SECRET)].audit_webhook.clone().unwrap().unwrap();
+    let name = f.mounts().unwrap();
+    assert_ne!(name, names::audit_webhook(&digest));
+    let digest = digest.get(..12).unwrap();
+    let shown = f.world.observed.objects.iter().filter(|(key, _)| key.namespace.as_deref() != Some("team-a"));
+    for (key, object) in shown {
+        let text = object.to_string();
+        assert!(!text.contains(digest) && !text.contains("dontsay"), "{key}: {text}");
+    }
+    // Another tenant with the same Secret has another name.
+    let mut other = audited();
+    assert_ne!(other.mounts().unwrap(), name);
+    other.reconcile();
 }
 
 #[test]
@@ -260,8 +374,8 @@ fn the_way_back_leads_to_the_secret_of_the_release_before() {
     assert_eq!((f.condition("Ready").1.as_str(), f.mounts()), ("RolledBack", before));
 }
 
-#[test]
-fn older_templates_have_no_webhook_and_no_policy() {
+/// A tenant of templates that know neither a webhook nor a policy.
+fn of_older_templates() -> Fixture {
     let mut f = Fixture::up(json!({"version": "1.36.2"}));
     let set = berth_render::Catalog::builtin().kubernetes("1.36".parse().unwrap()).unwrap();
     let set = before(set, "apiserver", "audit = {\"policy\": none, \"webhook\": none}");
@@ -269,6 +383,12 @@ fn older_templates_have_no_webhook_and_no_policy() {
     f.world.observed.pinned = Some(set);
     f.reconcile();
     f.world.log.clear();
+    f
+}
+
+#[test]
+fn older_templates_have_no_webhook_and_no_policy() {
+    let mut f = of_older_templates();
     f.sink(SECRET, "https://a.example.com");
     f.asks(|audit| {
         audit.webhook = webhook(SECRET);
@@ -280,10 +400,44 @@ fn older_templates_have_no_webhook_and_no_policy() {
     assert!(said.starts_with("spec.apiServer.audit.policy, spec.apiServer.audit.webhook are not applied"), "{said}");
     assert_eq!((f.audit_copies().len(), f.mounts()), (0, None));
     assert!(!f.world.log.iter().any(|write| write.contains("Deployment")), "{:#?}", f.world.log);
+    // What the Secret says is nothing to them.
+    f.seconds(61);
+    f.reconcile();
+    let recorded = f.recorded().len();
+    f.sink(SECRET, "https://b.example.com");
+    f.reconcile();
+    assert_eq!(f.recorded().len(), recorded);
     // The version that the message names brings both.
     f.cluster.spec.version = "1.36.3".into();
     last(&mut f);
     assert_eq!((f.audit_copies().len(), f.mounts().is_some(), f.condition("Ready").0), (1, true, "True".into()));
+}
+
+#[test]
+fn what_older_templates_cannot_use_holds_up_nothing_else() {
+    for (happens, words) in WRONG {
+        let mut f = of_older_templates();
+        happens(&mut f);
+        f.asks(|audit| audit.webhook = webhook(SECRET));
+        f.flag("v");
+        last(&mut f);
+        let (_, reason, said) = f.condition("Ready");
+        assert_eq!(reason, "NotInTemplates", "{said}");
+        assert!(said.starts_with("spec.apiServer.audit.webhook is not applied") && said.contains("set spec.version"));
+        assert!(f.has_flag("--v=1"), "the rest of the release is rolled out: {words}");
+        f.seconds(61);
+        f.reconcile();
+        // Templates that know it need the Secret: what runs goes on until it is there.
+        f.version("1.36.3");
+        last(&mut f);
+        let (_, reason, said) = f.condition("Ready");
+        assert!(reason == "AuditWebhookUnavailable" && said.contains(words), "{reason}: {said}");
+        assert!(f.image(names::APISERVER).ends_with("v1.36.2") && f.condition("Available").0 == "True");
+        f.sink(SECRET, "https://a.example.com");
+        last(&mut f);
+        assert!(f.image(names::APISERVER).ends_with("v1.36.3") && f.mounts().is_some());
+        assert_eq!(f.condition("Ready").0, "True");
+    }
 }
 
 #[test]
@@ -322,6 +476,17 @@ pub(super) fn situations() -> Vec<(&'static str, Fixture)> {
     let mut gone = audited();
     (WRONG[0].0)(&mut gone);
     gone.reconcile();
+    let mut bad = audited();
+    bad.sink(SECRET, "https://b.example.com");
+    bad.does_not_come_up();
+    bad.reconcile();
+    let mut lost = audited();
+    let copy = lost.mounts().unwrap();
+    lost.sink(SECRET, "https://b.example.com");
+    lost.reconcile();
+    lost.world.remove(&Fixture::key(Kind::Secret, &copy));
+    lost.does_not_come_up();
+    lost.reconcile();
     let policy = |f: &mut Fixture| f.asks(|audit| audit.policy = Some(json!({"rules": []})));
     let mut wrong = Fixture::up(json!({"version": "1.36.2"}));
     policy(&mut wrong);
@@ -331,7 +496,10 @@ pub(super) fn situations() -> Vec<(&'static str, Fixture)> {
         ("the Secret of spec.apiServer.audit.webhook does not exist", refused(WRONG[0].0)),
         ("the Secret of spec.apiServer.audit.webhook is of another type", refused(WRONG[1].0)),
         ("the Secret of spec.apiServer.audit.webhook has no kubeconfig that Berth takes", refused(WRONG[3].0)),
-        ("the Secret of spec.apiServer.audit.webhook cannot be read", refused(WRONG[4].0)),
+        ("the API server refuses to show the Secret of spec.apiServer.audit.webhook", refused(WRONG[4].0)),
+        ("the Secret of spec.apiServer.audit.webhook cannot be read", refused(WRONG[5].0)),
         ("the Secret of an audit webhook is gone, and API servers go on with their copy", gone),
+        ("an API server does not start with what the Secret of an audit webhook says since", bad),
+        ("it does not, and what the Secret said before is nowhere any more", lost),
     ]
 }

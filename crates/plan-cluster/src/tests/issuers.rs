@@ -127,3 +127,50 @@ pub(super) fn too_many(f: &mut Fixture) {
     let all: Vec<String> = (0..16).map(|n| format!("https://{n}.example.com")).collect();
     f.issuers(&all.iter().map(String::as_str).collect::<Vec<_>>());
 }
+
+#[test]
+fn the_way_back_to_another_issuer_waits_for_no_window_and_nothing_else_is_one() {
+    let mut f = Fixture::two_of_each();
+    let default = "https://kubernetes.default.svc.cluster.local";
+    f.issuers(&[A]);
+    last(&mut f);
+    f.window("03:00", "UTC");
+    f.seconds(60);
+    f.reconcile();
+    assert_eq!(
+        (f.accepted(), f.condition("Ready").1),
+        (vec![default.into(), A.into()], "WaitingForWindow".into()),
+        "step two"
+    );
+    f.cluster.spec.upgrade.window = None;
+    f.reconcile();
+    f.comes_through();
+    f.issuers(&[B]);
+    f.comes_through();
+    f.comes_through();
+    assert_eq!(f.accepted(), [B, A, default]);
+    f.window("03:00", "UTC");
+    f.flag("v");
+    f.reconcile();
+    assert_eq!(
+        (f.accepted(), f.condition("Ready").1),
+        (vec![B.into(), A.into(), default.into()], "WaitingForWindow".into())
+    );
+    let former = f.former();
+    assert!(former.len() == 2 && former.iter().all(|(_, until)| until.is_some()), "while that waits: {former:?}");
+    // What the spec asked for before. What signed since is accepted beside it, which never ran so.
+    f.cluster.spec.api_server.extra_args.clear();
+    f.issuers(&[]);
+    f.reconcile();
+    assert_eq!(f.accepted(), [default, B, A]);
+    f.comes_through();
+    assert_eq!((f.condition("Ready").0.as_str(), f.former().len()), ("True", 2));
+    // What has ended would go with the next release, which is no way back for it.
+    f.later(200 * 24 * 60);
+    f.flag("v");
+    f.reconcile();
+    assert_eq!(
+        (f.accepted(), f.condition("Ready").1),
+        (vec![default.into(), B.into(), A.into()], "WaitingForWindow".into())
+    );
+}

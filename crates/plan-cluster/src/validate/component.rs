@@ -67,7 +67,7 @@ pub(crate) fn component(t: &Tenant<'_>, component: &Component) -> Result<Vec<Ext
     resources(field, asked.resources)?;
     helpers(&spec.helpers, &policy.limits)?;
     if component.binary == Binary::ApiServer {
-        webhook::wanted(t)?;
+        webhook::refusal(t)?;
     }
     let args = extra_args(spec, component).and_then(|args| starts(t, component).map(|()| args));
     args.map_err(|message| State::blocked(Reason::InvalidSpec, message))

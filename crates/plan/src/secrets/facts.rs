@@ -32,6 +32,8 @@ pub struct SecretFacts {
     pub store: BTreeMap<String, String>,
     /// What an audit webhook's Secret holds: SHA-256 of the kubeconfig as API servers get it, in hexadecimal, or what is wrong with it.
     pub audit_webhook: Option<Result<String, String>>,
+    /// Why nothing is known of a team's Secret: what the API server answered to the dry run by which it is read.
+    pub refused: Option<String>,
 }
 
 impl SecretFacts {
@@ -59,7 +61,26 @@ impl SecretFacts {
             if type_ == STORE_SECRET { keys::PLAIN.iter().filter_map(plain).collect() } else { BTreeMap::new() };
         let audit_webhook = (type_ == AUDIT_SECRET).then(|| audit_webhook(data));
         let type_ = type_.into();
-        Self { type_, pairs, root, service_account, kubeconfig, digests, encryption_ok, store, audit_webhook }
+        Self {
+            type_,
+            pairs,
+            root,
+            service_account,
+            kubeconfig,
+            digests,
+            encryption_ok,
+            store,
+            audit_webhook,
+            refused: None,
+        }
+    }
+
+    /// What is said of a team's Secret that the API server refuses to show, and the way out: the end of a sentence.
+    pub fn refusal(&self) -> Option<String> {
+        let why = self.refused.as_ref()?;
+        Some(format!(
+            "cannot be read: the API server refuses an empty dry run of a change: {why}. Correct what refuses it"
+        ))
     }
 
     /// The key pair of that name.

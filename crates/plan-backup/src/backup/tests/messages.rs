@@ -113,6 +113,12 @@ pub(crate) fn situations() -> Vec<Situation> {
         ("the Secret of the team's store is not there", |w| {
             w.observed.secrets.retain(|key, _| key.name != "mine");
         }),
+        ("the API server refuses to show the Secret of the team's store", |w| {
+            let why = "admission webhook \"x.example.com\" denied the request".to_owned();
+            let refused = SecretFacts { refused: Some(why), ..SecretFacts::default() };
+            let key = ObjectKey::namespaced(Kind::Secret, TEAM, "mine");
+            w.observed.secrets.insert(key, refused.into());
+        }),
         ("the Secret of the team's store is of another type", |w| {
             let key = ObjectKey::namespaced(Kind::Secret, TEAM, "mine");
             w.observed.secrets.insert(key, SecretFacts::default().into());

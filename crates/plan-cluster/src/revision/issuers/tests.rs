@@ -38,28 +38,40 @@ impl Story {
         self
     }
 
-    fn decided_at(&self, now: &str) -> (Release, Issuers) {
-        let (key, live) = (ObjectKey::namespaced(Kind::ClusterRevision, "n", "r"), Value::Null);
+    fn recorded(&self) -> Vec<Revision<'static>> {
+        static KEY: std::sync::LazyLock<ObjectKey> =
+            std::sync::LazyLock::new(|| ObjectKey::namespaced(Kind::ClusterRevision, "n", "r"));
         let of = |(spec, status): &(ClusterRevisionSpec, ClusterRevisionStatus)| Revision {
-            key: &key,
-            live: &live,
+            key: &KEY,
+            live: &Value::Null,
             number: spec.number,
             spec: Some(spec.clone()),
             status: status.clone(),
         };
-        let all: Vec<_> = self.specs.iter().map(of).collect();
-        of_release(&self.cluster(), &all, time(now))
+        self.specs.iter().map(of).collect()
+    }
+
+    /// Those that are too old to be kept are gone.
+    fn forgets(&mut self) {
+        let old = self.specs.len().saturating_sub(super::super::record::KEPT);
+        self.specs.drain(..old);
+    }
+
+    fn decided_at(&self, now: &str) -> (Release, Issuers) {
+        let all = self.recorded();
+        let cluster = self.cluster();
+        of_release(&cluster, Release::of(&cluster.spec), &all, time(now))
     }
 
     /// Records what is to run, and what becomes of it. None: nothing new is to run.
     fn runs(&mut self, outcome: Option<RevisionOutcome>, since: &str) -> Option<Vec<String>> {
-        let (release, Issuers { kept: kept_issuers, .. }) = self.decided_at(since);
+        let (release, Issuers { kept: kept_issuers, listed: listed_issuers }) = self.decided_at(since);
         if self.specs.last().is_some_and(|(newest, _)| newest.release == release) {
             return None;
         }
-        let number = i64::try_from(self.specs.len()).unwrap() + 1;
+        let number = self.specs.last().map_or(1, |(newest, _)| newest.number + 1);
         let issuers = release.api_server.service_account_issuers.clone();
-        let spec = ClusterRevisionSpec { number, release, kept_issuers, ..ClusterRevisionSpec::default() };
+        let spec = ClusterRevisionSpec { number, release, kept_issuers, listed_issuers, ..Default::default() };
         self.specs
             .push((spec, ClusterRevisionStatus { outcome, since: Some(Time(time(since))), ..Default::default() }));
         Some(issuers)
@@ -244,4 +256,68 @@ fn what_cannot_be_with_former_ones_is_refused_with_the_way_out() {
     let why = refused(&[A], json!({"serviceAccountIssuers": many})).unwrap();
     assert!(why.contains("spec.apiServer.serviceAccountIssuers: with 1") && why.contains("17 issuers"), "{why}");
     assert_eq!(refused(&[A], json!({"serviceAccountIssuers": many[1..]})), None);
+}
+
+#[test]
+fn one_that_stays_in_the_list_is_known_to_have_signed_however_many_releases_follow() {
+    let mut story = Story::default();
+    story.asks(issuers(&[A])).settles(LONG_AGO);
+    assert_eq!(story.asks(issuers(&[B, A])).settles(MONTH_AGO), [[A, B], [B, A]]);
+    for replicas in (1..=12).map(|n| 1 + n % 2) {
+        story.asks(json!({"serviceAccountIssuers": [B, A], "replicas": replicas})).settles(MONTH_AGO);
+        story.forgets();
+    }
+    let of_first = |(spec, _): &(ClusterRevisionSpec, _)| spec.release.api_server.service_account_issuers[0] == A;
+    assert!(!story.specs.iter().any(of_first), "nothing else tells that it signed");
+    assert!(story.asks(issuers(&[B, A])).settles(NOW).len() <= 1);
+    let next = json!({"serviceAccountIssuers": [B], "replicas": 3});
+    assert_eq!(story.asks(next).settles(NOW), [[B, A]]);
+    let until = story.decided_at(NOW).1.status()[0].accepted_until.clone();
+    assert_eq!(until.map(|Time(at)| at.to_string()).as_deref(), Some("2026-07-30T00:00:00Z"));
+    // Its tokens end, and it goes with the next release.
+    assert_eq!(story.asks(issuers(&[B])).settles("2026-07-30T00:00:00Z"), [[B]]);
+}
+
+#[test]
+fn one_that_signs_again_and_leaves_again_counts_from_the_last_time() {
+    let mut story = Story::default();
+    for (own, at) in [(A, LONG_AGO), (B, "2026-02-01T00:00:00Z"), (A, "2026-03-01T00:00:00Z"), (B, MONTH_AGO)] {
+        story.asks(issuers(&[own])).settles(at);
+        story.forgets();
+    }
+    let until = |story: &Story| story.decided_at(NOW).1.status()[0].accepted_until.clone();
+    assert_eq!(until(&story).map(|Time(at)| at.to_string()).as_deref(), Some("2026-07-30T00:00:00Z"));
+    // Listed meanwhile, and the other one signs.
+    story.asks(issuers(&[B, A])).settles(NOW);
+    story.asks(issuers(&[A, B])).settles(NOW);
+    let (spec, _) = story.specs.last().unwrap();
+    let listed: Vec<_> = spec.listed_issuers.iter().map(|listed| &*listed.issuer).collect();
+    assert_eq!((listed, spec.kept_issuers.len()), (vec![B], 0));
+    assert_eq!(story.asks(issuers(&[A])).settles(NOW), Vec::<Vec<String>>::new(), "B stays");
+    assert_eq!(until(&story).map(|Time(at)| at.to_string()).as_deref(), Some("2026-08-30T00:00:00Z"));
+}
+
+#[test]
+fn while_another_release_waits_it_is_known_until_when_they_are_accepted() {
+    let mut story = Story::default();
+    story.asks(issuers(&[A])).settles(LONG_AGO);
+    story.asks(issuers(&[B])).settles(MONTH_AGO);
+    assert_eq!(story.specs.last().unwrap().0.kept_issuers[0].signed_until, None, "it was recorded before");
+    let goes_on = of_newest(&story.asks(issuers(&[C])).cluster(), &story.recorded()).status();
+    let said =
+        |former: &FormerIssuer| (former.issuer.clone(), former.accepted_until.clone().map(|Time(at)| at.to_string()));
+    assert_eq!(goes_on.iter().map(said).collect::<Vec<_>>(), [(A.to_owned(), Some("2026-07-30T00:00:00Z".to_owned()))]);
+}
+
+#[test]
+fn pods_tokens_of_a_year_are_remembered_with_their_issuer() {
+    let mut story = Story::default();
+    let longer = json!([{"name": "service-account-extend-token-expiration", "value": "true"}]);
+    story.asks(json!({"serviceAccountIssuers": [A], "extraArgs": longer})).settles(LONG_AGO);
+    story.asks(json!({"serviceAccountIssuers": [B], "extraArgs": longer})).settles(LONG_AGO);
+    for replicas in (1..=12).map(|n| 1 + n % 2) {
+        story.asks(json!({"serviceAccountIssuers": [B], "replicas": replicas})).settles(LONG_AGO);
+        story.forgets();
+    }
+    assert_eq!(story.asks(json!({"serviceAccountIssuers": [B], "replicas": 3})).settles(NOW), [[B, A]]);
 }
