@@ -17,10 +17,11 @@ pub async fn read_volumes(io: &Io, asked: &[VolumeOf], nodes: &[Node]) -> BTreeM
         let affinity = live["spec"]["nodeAffinity"].take();
         let mut volume = Volume { claim: claim.clone(), name: name.clone(), affinity, pods: vec![] };
         if let Some(node) = volume.node(nodes) {
-            if !on.contains_key(&node.name) {
-                on.insert(node.name.clone(), pods(io, &node.name).await);
-            }
-            volume.pods = on.get(&node.name).cloned().unwrap_or_default();
+            volume.pods = match on.get(&node.name) {
+                Some(known) => known.clone(),
+                None => pods(io, &node.name).await,
+            };
+            on.insert(node.name.clone(), volume.pods.clone());
         }
         all.insert(member.clone(), volume);
     }

@@ -102,12 +102,11 @@ pub(crate) fn refusal_by_next(config: &Map<String, Value>, next: Minor) -> Optio
     for (name, to) in
         refused_gates(next).filter(|(name, to)| set.is_some_and(|set| set.get(*name) == Some(&(*to).into())))
     {
-        let why = match CHANGES.iter().any(|changes| changes.removed.contains(&name)) {
-            true => "is a feature gate that it does not know any more. Remove it".to_owned(),
-            false => format!(
-                "cannot be turned {}: Kubernetes {next} has it locked. Remove it",
-                if to { "on" } else { "off" }
-            ),
+        let why = if CHANGES.iter().any(|changes| changes.removed.contains(&name)) {
+            "is a feature gate that it does not know any more. Remove it".to_owned()
+        } else {
+            let to = if to { "on" } else { "off" };
+            format!("cannot be turned {to}: Kubernetes {next} has it locked. Remove it")
         };
         let fault = Fault::new(format!("featureGates.{name}"), why);
         if !faults.contains(&fault) {
