@@ -146,7 +146,7 @@ fn stages(facts: &Facts<'_>) -> ClusterPlan {
     let networks_are_bad = matches!(&refusal, Some(State::Blocked { reason: Reason::InvalidSpec, .. }));
     let spec = refusal.or_else(|| state_of_release(facts, &t)).unwrap_or(State::Ready);
     if spec.problem().is_some_and(|(reason, _)| reason == Reason::Unschedulable) {
-        out.plan.for_platform.extend(revision::for_platform(&t));
+        out.plan.for_platform.extend(revision::for_platform(&facts.written));
     }
     let namespace = namespace::stage(&t, &facts.rollout.templates());
     let halts = match namespace.state {
