@@ -201,7 +201,7 @@ reasons! {
         /// A container keeps failing, or cannot be created.
         ContainerFailing => "Read the container's log. After a change of `extraArgs` or `authentication`: revert it.",
         /// No node fits a pod.
-        Unschedulable => "The message is the scheduler's, or says what no node has: add capacity, a volume or a toleration, or ask for less.",
+        Unschedulable => "The message says what the pod lacks: ask for less, add a volume or a toleration, or ask the platform team for a node. Which nodes there are, only they see: in the pod, and in the operator's log.",
         /// The spec is not valid, or this operator version cannot read the object.
         InvalidSpec => "",
         /// The spec asks for something (an annotation, a class, a node, a registry) that the platform team does not allow writers of a

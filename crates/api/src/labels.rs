@@ -59,6 +59,9 @@ pub const AGENT_DELIVERY: &str = "berth.dev/agent-delivery";
 pub const HELPER_RESOURCES: &str = "berth.dev/helper-resources";
 /// On the control-plane namespace: what the chart's `tenants.proxy` was when the tenant took its version, as JSON. None: it was not set.
 pub const PROXY: &str = "berth.dev/proxy";
+/// On the control-plane namespace: what API servers reach without a proxy beside what is the tenant's own, as the operator had it when the tenant
+/// took its version, as a JSON list. None: what the first operator with a proxy had.
+pub const NO_PROXY: &str = "berth.dev/no-proxy";
 /// On the `StatefulSet` of an etcd: resources and placement that its members had before a change of them that is not through, as JSON.
 pub const RAN_WITH: &str = "berth.dev/ran-with";
 /// On the control-plane namespace: the Kubernetes version the tenant's manifests were last rendered for.

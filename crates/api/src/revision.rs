@@ -216,10 +216,15 @@ pub struct RevisionPin {
     /// The chart's `tenants.proxy`. None: it was not set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<Proxy>,
+    /// What API servers reach without a proxy beside what is the tenant's own, by the operator that made the release. None: what the first one
+    /// with a proxy had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256), inner(length(max = 253)))]
+    pub no_proxy: Option<Vec<String>>,
 }
 
 impl RevisionPin {
-    /// Whether pods of the same version, with the same agent, are the same by both.
+    /// Whether pods of the same version, with the same agent, are the same by both. What is reached without a proxy is no reason for a release.
     pub fn renders_as(&self, other: &Self) -> bool {
         let of = |pin: &Self| (pin.templates.clone(), pin.helper_resources.clone(), pin.proxy.clone());
         of(self) == of(other)

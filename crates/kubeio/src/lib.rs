@@ -23,15 +23,17 @@ pub mod slim;
 mod status;
 mod sweep;
 mod tenant;
+mod volumes;
 
 pub use backups::{observe_backup, observe_recoveries, observe_restore, observe_schedule, observe_schedules};
 pub use calls::{Calls, Io};
 pub use error::{ErrorKind, IoError, lacks};
 pub use executor::{Applied, CallEtcd, CallThrough, Executor};
-pub use meta_cluster::{RangesError, agent_delivery, meta_ranges, node_room};
+pub use meta_cluster::{MetaNodes, RangesError, agent_delivery, meta_nodes, meta_ranges};
 pub use observe::{Snapshot, fingerprint, observe_cluster, observe_etcd};
 pub use pull_secrets::read_pull_secrets;
 pub use refused::{refused, without_network};
 pub use status::{ResourceRef, patch_finalizers, write_status};
 pub use sweep::sweep;
 pub use tenant::{Connect, TenantTarget, answers, connect, look, look_at_admission, probe_tenant, tenant_target};
+pub use volumes::read_volumes;

@@ -26,19 +26,33 @@ pub enum RangesError {
 
 /// All nodes, reduced to names, versions and addresses.
 async fn list_nodes(io: &Io) -> Result<Vec<Value>, IoError> {
-    items(io, "/api/v1/nodes").await
+    items(io, NODES).await
 }
 
-/// What all nodes have for pods.
+const NODES: &str = "/api/v1/nodes";
+
+/// What nodes say, by one list of them.
+#[derive(Debug)]
+pub struct MetaNodes {
+    /// What all have for pods.
+    pub room: Vec<Node>,
+    /// Names, versions and addresses.
+    all: Vec<Value>,
+}
+
+/// Lists the nodes.
 ///
 /// # Errors
 ///
 /// They cannot be read.
-pub async fn node_room(io: &Io) -> Result<Vec<Node>, IoError> {
-    let (mut all, url) = (vec![], "/api/v1/nodes");
-    let page = |items: Vec<Value>| all.extend(items.iter().map(Node::of));
-    io.pages(Kind::Node, &format!("get {url}"), &format!("{url}?limit={PAGE}"), page).await?;
-    Ok(all)
+pub async fn meta_nodes(io: &Io) -> Result<MetaNodes, IoError> {
+    let (mut room, mut all) = (vec![], vec![]);
+    let page = |items: Vec<Value>| {
+        room.extend(items.iter().map(Node::of));
+        all.extend(items.into_iter().map(slim));
+    };
+    io.pages(Kind::Node, &format!("get {NODES}"), &format!("{NODES}?limit={PAGE}"), page).await?;
+    Ok(MetaNodes { room, all })
 }
 
 /// What is given, and what is empty filled from the meta cluster: pods and nodes from its nodes, Services from `ServiceCIDR` objects,
@@ -47,7 +61,11 @@ pub async fn node_room(io: &Io) -> Result<Vec<Node>, IoError> {
 /// # Errors
 ///
 /// Why what is not given is not known.
-pub async fn meta_ranges(io: &Io, given: MetaRanges) -> Result<MetaRanges, RangesError> {
+pub async fn meta_ranges(
+    io: &Io,
+    given: MetaRanges,
+    nodes: &Result<MetaNodes, IoError>,
+) -> Result<MetaRanges, RangesError> {
     let mut all = given;
     if all.services.is_empty() {
         let objects = items(io, "/apis/networking.k8s.io/v1/servicecidrs").await?;
@@ -58,12 +76,12 @@ pub async fn meta_ranges(io: &Io, given: MetaRanges) -> Result<MetaRanges, Range
         all.api_servers = nodes::endpoints(&io.raw(url).await?);
     }
     if all.pods.is_empty() || all.nodes.is_empty() {
-        let found = list_nodes(io).await?;
+        let found = &nodes.as_ref().map_err(IoError::clone)?.all;
         if all.pods.is_empty() {
-            all.pods = nodes::pod_ranges(&found).map_err(RangesError::NotSaid)?;
+            all.pods = nodes::pod_ranges(found).map_err(RangesError::NotSaid)?;
         }
         if all.nodes.is_empty() {
-            all.nodes = nodes::addresses(&found);
+            all.nodes = nodes::addresses(found);
         }
     }
     Ok(all)

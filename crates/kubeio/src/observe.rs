@@ -2,7 +2,7 @@
 
 use crate::audit::{AuditSecret, audit_secret};
 use crate::backups::observe_schedules;
-use crate::calls::{Io, encode};
+use crate::calls::Io;
 use crate::error::{ErrorKind, IoError};
 use crate::facts;
 use crate::lists::{name_kind, version};
@@ -11,12 +11,11 @@ use berth_api::{Cluster, EtcdCluster, labels, names};
 use berth_plan::digest::sha256;
 use berth_plan::object_meta::{annotation, deleting, label, uid};
 use berth_plan::observed::{AttachmentSeen, Published};
-use berth_plan::room::{PodThere, Volume};
 use berth_plan::{MetaCluster, Observed, Settings};
 use berth_plan_cluster::{
     audit_secrets, copy_of_definition, is_ours, reads_service_account, revision_templates, upgrade_templates,
 };
-use berth_plan_etcd::{room, stranded};
+use berth_plan_etcd::stranded;
 use berth_render::{Catalog, Kind, ObjectKey, TemplateSet};
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
@@ -349,7 +348,6 @@ pub async fn observe_etcd(io: &Io, etcd: &EtcdCluster, meta: &Arc<MetaCluster>) 
         snapshot.put_all(Kind::StorageClass, found);
     }
     read_nodes(io, &mut snapshot, etcd).await?;
-    read_volumes(io, &mut snapshot, etcd).await?;
     let key = berth_plan_etcd::pinned_templates(etcd, &snapshot.observed);
     snapshot.observed.pinned = stored_templates(io, &snapshot, key.as_ref()).await?;
     let key = berth_plan_etcd::pinned_next_templates(etcd, &snapshot.observed);
@@ -366,27 +364,6 @@ async fn read_nodes(io: &Io, snapshot: &mut Snapshot, etcd: &EtcdCluster) -> Res
         let Some(nodes) = permitted(nodes_of(io, &host).await)? else { continue };
         snapshot.put_all(Kind::Node, nodes);
         snapshot.put(Kind::PersistentVolume, volume);
-    }
-    Ok(())
-}
-
-/// Reads where the volumes of members can be used, where the spec asks more of their nodes than what runs, and what pods ask for on the node of
-/// one that is on no other. What cannot be read ties nobody: it is for an estimate.
-async fn read_volumes(io: &Io, snapshot: &mut Snapshot, etcd: &EtcdCluster) -> Result<(), IoError> {
-    for (member, claim, name) in room::volumes(etcd, &snapshot.observed) {
-        let volume = io.get(&ObjectKey::cluster(Kind::PersistentVolume, &*name)).await.ok().flatten();
-        if let Some(mut volume) = volume {
-            let affinity = volume["spec"]["nodeAffinity"].take();
-            let mut volume = Volume { claim, name, affinity, pods: vec![] };
-            let nodes = snapshot.observed.meta.room.clone().unwrap_or_default();
-            if let Some(node) = volume.node(&nodes) {
-                let url = format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{}", encode(&node.name));
-                let pods = io.raw(&url).await.ok();
-                let all = pods.as_ref().and_then(|pods| pods["items"].as_array()).into_iter().flatten();
-                volume.pods = all.filter_map(PodThere::of).collect();
-            }
-            snapshot.observed.volumes.insert(member, volume);
-        }
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use crate::fleet::Fleet;
 use crate::looks::Looks;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
+use crate::volumes::Volumes;
 use berth_etcdio::EtcdTarget;
 use berth_fence::FencedClient;
 use berth_kubeio::{Calls, Connect, Io, IoError};
@@ -63,6 +64,10 @@ pub struct Context {
     pub leads: Arc<Memory<Leads>>,
     /// What keeps writes in tenants from going through.
     pub admission: Arc<Memory<Admission>>,
+    /// Where volumes are of etcds that ask for more than what runs.
+    pub(crate) volumes: Arc<Memory<Volumes>>,
+    /// What the platform team alone was told, by object.
+    pub told: Arc<Memory<Vec<String>>>,
     /// Objects worked on at once, for each controller.
     pub concurrency: u16,
 }
@@ -107,6 +112,8 @@ impl Context {
             looks: Arc::default(),
             leads: Arc::default(),
             admission: Arc::default(),
+            volumes: Arc::default(),
+            told: Arc::default(),
             concurrency: 32,
         }
     }

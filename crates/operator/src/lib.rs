@@ -26,6 +26,7 @@ mod pull_secrets;
 pub mod run;
 mod sweep;
 mod turns;
+mod volumes;
 
 pub use context::Context;
 pub use run::run;

@@ -38,6 +38,19 @@ impl<T> Memory<T> {
     }
 }
 
+impl Memory<Vec<String>> {
+    /// Keeps what is told of an object now; returns what of it was not told before.
+    pub(crate) fn news(&self, of: &str, told: &[String], now: Timestamp) -> Vec<String> {
+        let before = self.get(of).unwrap_or_default();
+        if told.is_empty() {
+            self.forget(of);
+        } else {
+            self.put(of, Arc::new(told.to_vec()), now);
+        }
+        told.iter().filter(|one| !before.contains(one)).cloned().collect()
+    }
+}
+
 /// By what it is remembered.
 pub(crate) fn uid(of: &Cluster) -> &str {
     of.metadata.uid.as_deref().unwrap_or_default()
@@ -55,5 +68,18 @@ mod tests {
         assert_eq!((memory.get("a").as_deref(), memory.get("b").as_deref()), (Some(&1), Some(&2)));
         memory.put("b", Arc::new(3), now + SignedDuration::from_mins(61));
         assert_eq!((memory.get("a"), memory.get("b").as_deref()), (None, Some(&3)));
+    }
+
+    #[test]
+    fn what_was_told_is_told_again_only_after_it_was_over() {
+        let (memory, now) = (Memory::default(), Timestamp::UNIX_EPOCH);
+        let said = |all: &[&str]| {
+            let all: Vec<String> = all.iter().map(|&one| one.to_owned()).collect();
+            memory.news("a", &all, now)
+        };
+        assert_eq!(said(&["node n1 is full"]), ["node n1 is full"]);
+        assert_eq!(said(&["node n1 is full", "node n2 is away"]), ["node n2 is away"]);
+        assert_eq!(said(&[]), [""; 0]);
+        assert_eq!(said(&["node n1 is full"]), ["node n1 is full"]);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::controllers::Backoff;
-use berth_kubeio::{ErrorKind, IoError, RangesError, meta_ranges, node_room};
+use berth_kubeio::{ErrorKind, IoError, RangesError, meta_nodes, meta_ranges};
 use berth_plan::meta_cluster::addresses::MetaRanges;
 use futures::future::ready;
 use futures::{Stream, StreamExt, stream};
@@ -25,22 +25,31 @@ const EVERY: Duration = Duration::from_mins(5);
 const DEBOUNCE: Duration = Duration::from_secs(1);
 /// As long as a name may take to be resolved.
 const RESOLVE: Duration = Duration::from_secs(2);
-/// After a failure.
+/// After a failure; after each further one twice as long, up to [`SELDOM`]: each read lists all nodes.
 const AGAIN: Duration = Duration::from_secs(5);
+const SELDOM: Duration = Duration::from_secs(30);
 
 /// Keeps them up to date until `stop`. `known`: what the last read found.
-pub async fn follow(ctx: Arc<Context>, given: MetaRanges, mut known: bool, stop: CancellationToken) {
+pub async fn follow(ctx: Arc<Context>, given: MetaRanges, known: bool, stop: CancellationToken) {
     // Where both are given, nodes are not asked.
     let watched = given.pods.is_empty() || given.nodes.is_empty();
     let mut joins = if watched { joining_nodes(ctx.clone()).boxed() } else { stream::pending().boxed() };
+    let mut failures = u32::from(!known);
     loop {
-        let pause = if known { EVERY } else { AGAIN };
         tokio::select! {
-            () = tokio::time::sleep(pause) => (),
+            () = tokio::time::sleep(pause(failures)) => (),
             Some(()) = joins.next() => tokio::time::sleep(DEBOUNCE).await,
             () = stop.cancelled() => return,
         }
-        known = refresh(&ctx, &given).await;
+        failures = if refresh(&ctx, &given).await { 0 } else { failures.saturating_add(1) };
+    }
+}
+
+/// How long nothing is read after so many failures in a row.
+fn pause(failures: u32) -> Duration {
+    match failures.checked_sub(1) {
+        None => EVERY,
+        Some(more) => AGAIN.saturating_mul(1 << more.min(10)).min(SELDOM),
     }
 }
 
@@ -70,9 +79,10 @@ fn is_new(node: &ObjectMeta, now: Timestamp) -> bool {
 
 /// Reads once, and what nodes have for pods beside it. False: it failed, and what was known before stays, unless that was of a cluster without nodes.
 pub async fn refresh(ctx: &Context, given: &MetaRanges) -> bool {
-    let (answer, room) = tokio::join!(meta_ranges(&ctx.io, given.clone()), node_room(&ctx.io));
-    let room = match room {
-        Ok(nodes) => Some(Arc::new(nodes)),
+    let nodes = meta_nodes(&ctx.io).await;
+    let answer = meta_ranges(&ctx.io, given.clone(), &nodes).await;
+    let room = match nodes {
+        Ok(nodes) => Some(Arc::new(nodes.room)),
         // Who gives all addresses may withhold the nodes: then nothing is judged by them.
         Err(error) if error.kind == ErrorKind::Forbidden => None,
         // What was refused by them begins only once they are known to have changed.
@@ -149,6 +159,7 @@ mod tests {
     use kube::client::Body;
     use serde_json::{Value, json};
     use std::convert::Infallible;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// A meta cluster that says all of itself, or nothing.
     fn context(says: bool) -> Context {
@@ -218,6 +229,24 @@ mod tests {
         ] {
             assert_eq!(known(context(true), &json!({field: ["172.16.0.0/16"]})).await, Ok(wanted), "{field}");
         }
+    }
+
+    #[tokio::test]
+    async fn nodes_are_listed_once_for_addresses_and_room() {
+        let lists = Arc::new(AtomicUsize::new(0));
+        let count = lists.clone();
+        let context = of_cluster(move |path| {
+            count.fetch_add(usize::from(path == "/api/v1/nodes"), Ordering::Relaxed);
+            of(path, &node())
+        });
+        assert!(known(context.clone(), &json!({})).await.is_ok());
+        assert_eq!((lists.load(Ordering::Relaxed), context.meta().room.as_ref().unwrap().len()), (1, 1));
+    }
+
+    #[test]
+    fn after_each_failure_it_waits_longer() {
+        let seconds = [0, 1, 2, 3, 4, u32::MAX].map(|failures| pause(failures).as_secs());
+        assert_eq!(seconds, [300, 5, 10, 20, 30, 30]);
     }
 
     #[tokio::test]

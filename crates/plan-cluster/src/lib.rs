@@ -68,7 +68,7 @@ pub use validate::admission::faults as admission_faults;
 pub use validate::audit::faults as audit_policy_faults;
 pub use validate::host::HostRules;
 pub use validate::jwt::{Fault as JwtFault, faults as jwt_faults, issuer_faults};
-pub use validate::kubelet::{Fault as KubeletFault, faults as kubelet_faults};
+pub use validate::kubelet::{Fault as KubeletFault, faults as kubelet_faults, refused_gates};
 pub use vpc::{copy_of as copy_of_definition, pods_without_network};
 
 /// Decides for a `Cluster`.
@@ -145,6 +145,9 @@ fn stages(facts: &Facts<'_>) -> ClusterPlan {
 
     let networks_are_bad = matches!(&refusal, Some(State::Blocked { reason: Reason::InvalidSpec, .. }));
     let spec = refusal.or_else(|| state_of_release(facts, &t)).unwrap_or(State::Ready);
+    if spec.problem().is_some_and(|(reason, _)| reason == Reason::Unschedulable) {
+        out.plan.for_platform.extend(revision::for_platform(&facts.written));
+    }
     let namespace = namespace::stage(&t, &facts.rollout.templates());
     let halts = match namespace.state {
         State::Blocked { .. } => true,

@@ -195,6 +195,9 @@ fn namespace(t: &Tenant<'_>) -> Value {
     if let Some(proxy) = &t.pin().proxy {
         notes[labels::PROXY] = proxy.to_json().into();
     }
+    if let Some(direct) = &t.pin().no_proxy {
+        notes[labels::NO_PROXY] = json!(direct).to_string().into();
+    }
     for name in [labels::PRIVATE_NETWORKS, labels::SPECIAL_NETWORKS] {
         if super::isolation::private::recorded(t, name) {
             notes[name] = labels::NETWORKS_CLOSED.into();

@@ -1,11 +1,10 @@
 //! The proxy by which kube-apiserver reaches the outside, and all that is not outside (ADR 64).
 
-use crate::record::Pin;
+use crate::record::{FIRST, Pin};
 use crate::subject::Tenant;
 use crate::vpc;
 use berth_api::conditions::Reason;
-use berth_api::proxy::{ALWAYS, Proxy};
-use berth_plan::meta_cluster::addresses::{METADATA, PRIVATE};
+use berth_api::proxy::Proxy;
 use berth_plan::model::State;
 use berth_plan::workload;
 use berth_render::Binary;
@@ -20,35 +19,43 @@ fn asked<'a>(t: &'a Tenant<'_>, pin: &'a Pin) -> Option<&'a Proxy> {
 
 /// Variables of the API server's container. `etcd`: how it finds its etcd.
 pub(crate) fn variables(t: &Tenant<'_>, pin: &Pin, etcd: &[HostAlias]) -> Vec<Variable> {
-    let all = asked(t, pin).map(|proxy| proxy.variables(&own(t, etcd))).unwrap_or_default();
+    let all = asked(t, pin).map(|proxy| proxy.variables(&without(t, pin, etcd))).unwrap_or_default();
     all.into_iter().map(|(name, value)| Variable { name: name.to_owned(), value }).collect()
 }
 
-/// What is the tenant's own, in the order of the variable: by the spec alone, so that the pods roll for nothing but a change of that. The meta
-/// cluster's ranges are not in it: an API server reaches nothing there but its etcd, and they change as nodes come and go. Nodes are dialled by
-/// their addresses, which are in private networks if no field says otherwise. Cloud metadata is closed, and by a proxy would be that of another machine.
-pub(crate) fn own(t: &Tenant<'_>, etcd: &[HostAlias]) -> Vec<String> {
+/// What is reached without the proxy, in the order of the variable. What is nobody's own is that of the operator that made the release: a later one
+/// may know more, and rolls no pods for it.
+fn without(t: &Tenant<'_>, pin: &Pin, etcd: &[HostAlias]) -> Vec<String> {
+    let [before, behind] = match &pin.no_proxy {
+        Some(direct) => [direct.clone(), vec![]],
+        None => FIRST.map(|all| all.iter().map(|&entry| entry.to_owned()).collect()),
+    };
+    let mut seen = vec![];
+    for entry in before.into_iter().chain(own(t, etcd)).chain(behind) {
+        if !seen.contains(&entry) {
+            seen.push(entry);
+        }
+    }
+    seen
+}
+
+/// What is the tenant's own: by the spec alone, so that the pods roll for nothing but a change of that. The meta cluster's ranges are not in it: an
+/// API server reaches nothing there but its etcd, and they change as nodes come and go.
+fn own(t: &Tenant<'_>, etcd: &[HostAlias]) -> Vec<String> {
     let spec = &t.cluster.spec;
     let network = &spec.network;
     let domain = format!(".{}", network.dns_domain);
     let etcd = etcd.iter().map(|alias| alias.ip.clone());
     let networks = [&network.service_cidrs, &network.pod_cidrs, &network.node_cidrs].into_iter().flatten().cloned();
     let endpoint = [&spec.endpoint.host, &spec.endpoint.advertise_address].into_iter().flatten().cloned();
-    let mut all: Vec<String> = ALWAYS.map(str::to_owned).to_vec();
-    all.extend(Some(domain).into_iter().chain(etcd).chain(networks));
+    let mut all: Vec<String> = Some(domain).into_iter().chain(etcd).chain(networks).collect();
     if let Some(vpc) = &spec.vpc {
         let subnets = vpc.addresses.iter().filter_map(|address| vpc::parse(address)).map(|net| net.trunc().to_string());
         let routes = vpc.routes.iter().filter(|route| !is_everything(&route.dst)).map(|route| route.dst.clone());
         all.extend(subnets.chain(routes).chain(vpc.virtual_ip.clone()).chain(vpc.host.clone()));
     }
-    all.extend(endpoint.chain(PRIVATE.into_iter().chain(METADATA).map(str::to_owned)));
-    let mut seen = vec![];
-    for entry in all {
-        if !seen.contains(&entry) {
-            seen.push(entry);
-        }
-    }
-    seen
+    all.extend(endpoint);
+    all
 }
 
 /// A default route says where a packet goes, and not that it stays.

@@ -113,6 +113,7 @@ impl Planner for EtcdPlanner {
         out.unread = unread::message(&s);
         tell_pull_secrets(&s, &mut out);
         out.absent_nodes = stranded::absent(&s);
+        out.plan.for_platform = stranded::for_platform(&s).chain(room::for_platform(&s)).collect();
         out.requeue_after = Some(requeue::after(&s, &out));
         out.record = Some(s.record);
         out

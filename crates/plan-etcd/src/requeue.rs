@@ -45,8 +45,8 @@ fn pace(s: &Subject<'_>, out: &EtcdPlan) -> SignedDuration {
     if room::may_give_way(s) {
         return SLOW;
     }
-    // A node that comes announces nothing here.
-    if out.health.all_ready() && room::is_foreseen(s) {
+    // What ran does, and a node that comes announces nothing here.
+    if out.health.all_ready() && room::refusal(s).is_some() {
         return QUIET;
     }
     // What kubelet does before a container runs is not announced, and is told of when it takes long.

@@ -29,8 +29,10 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 /// Why a member's pod finds no node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stranded {
-    /// For what people read.
+    /// For what people read. Names of nodes are the platform team's.
     pub(super) why: String,
+    /// The node, if it is one that is away.
+    node: Option<String>,
     /// The volume does not come back.
     pub(super) is_proven: bool,
     /// Its node does not exist.
@@ -78,6 +80,7 @@ pub(super) fn of(s: &Subject<'_>, member: &str) -> Option<Stranded> {
     if volumes::is_lost(claim) {
         return Some(Stranded {
             why: format!("PersistentVolume {volume} of {key} does not exist any more"),
+            node: None,
             is_proven: true,
             absent: None,
         });
@@ -96,19 +99,27 @@ pub(super) fn of(s: &Subject<'_>, member: &str) -> Option<Stranded> {
     let is_out = |node: &Value| {
         node["spec"]["taints"].as_array().is_some_and(|all| all.iter().any(|taint| taint["key"] == OUT_OF_SERVICE))
     };
-    let has = format!("which has the volume of {key}");
+    let stranded = |what: &str, is_proven, absent| {
+        let why = format!("the node that has the volume of {key} {what}");
+        Some(Stranded { why, node: Some(host.to_owned()), is_proven, absent })
+    };
     match nodes.as_slice() {
         [] => {
             let absent = seen(s, member, host);
             let is_proven = s.now.duration_since(absent.since.0.max(since)) >= GRACE;
-            let why = format!("node {host}, {has}, does not exist");
-            Some(Stranded { why, is_proven, absent: Some(absent) })
+            stranded("does not exist", is_proven, Some(absent))
         }
-        all if all.iter().all(|(_, node)| is_out(node)) => {
-            Some(Stranded { why: format!("node {host}, {has}, is out of service"), is_proven: true, absent: None })
-        }
+        all if all.iter().all(|(_, node)| is_out(node)) => stranded("is out of service", true, None),
         _ => None,
     }
+}
+
+/// What the platform team alone is told: which nodes are away.
+pub(super) fn for_platform(s: &Subject<'_>) -> impl Iterator<Item = String> {
+    s.members().into_iter().filter_map(|member| {
+        let Stranded { why, node, .. } = of(s, &member)?;
+        Some(format!("{member}: {why} ({})", node?))
+    })
 }
 
 /// Since when a node is away: as the status says, or since now.

@@ -80,7 +80,7 @@ pub enum Check {
     ApiServices,
     /// A `ClusterRole` can be created in the tenant, in a dry run: each new API server writes its own.
     Admission,
-    /// No kubelet is too old or too new.
+    /// No kubelet is too old or too new, and the next minor version's takes `spec.kubelet.config`.
     Kubelets,
     /// etcd is well, and of a minor version that goes with the next one.
     Etcd,

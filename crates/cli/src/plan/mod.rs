@@ -16,11 +16,12 @@ use crate::unchanged::merge_patch;
 use crate::{output, world};
 use anyhow::{anyhow, bail};
 use berth_api::{Cluster, EtcdCluster, names};
-use berth_kubeio::{ErrorKind, IoError, Snapshot, observe_cluster, observe_etcd};
+use berth_kubeio::{ErrorKind, IoError, Snapshot, observe_cluster, observe_etcd, read_volumes};
 use berth_plan::asked::Look;
 use berth_plan::observed::Observed;
 use berth_plan::{MetaCluster, Planner as _};
 use berth_plan_cluster::{ClusterPlanner, Input, window};
+use berth_plan_etcd::room;
 use berth_render::{Kind, ObjectKey};
 use foresee::Future;
 use jiff::Timestamp;
@@ -96,7 +97,10 @@ async fn etcd(access: &Access, snapshot: &Snapshot) -> anyhow::Result<Option<Obs
     let found = snapshot.observed.objects.iter().find(|(k, _)| k.kind == Kind::EtcdCluster && k.name == names::ETCD);
     let Some((key, live)) = found else { return Ok(None) };
     let etcd: EtcdCluster = parse(live.clone(), &key.to_string())?;
-    let snapshot = observe_etcd(&access.io, &etcd, &snapshot.observed.meta).await.map_err(|e| rights(access, e))?;
+    let mut snapshot = observe_etcd(&access.io, &etcd, &snapshot.observed.meta).await.map_err(|e| rights(access, e))?;
+    if let Some(asked) = room::asked(&etcd, &snapshot.observed) {
+        snapshot.observed.volumes = read_volumes(&access.io, &asked.volumes, &asked.nodes).await;
+    }
     Ok(Some(snapshot.observed))
 }
 

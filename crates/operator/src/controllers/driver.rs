@@ -218,6 +218,7 @@ async fn reconcile_fully<C: Controller>(
     };
     ctx.events.removed(&meta.object_ref(&()), removed).await;
     let Outcome { plan, requeue_after, due } = C::Planner::outcome(&planned);
+    report.tell_platform(&plan.for_platform);
     if plan.finished && failure.is_none() {
         let left: Vec<String> = finalizers.into_iter().filter(|f| f != labels::FINALIZER).collect();
         return match patch_finalizers(&ctx.io, &report.resource, &left).await {

@@ -7,6 +7,7 @@ pub(super) use probe::IdleCheck;
 use super::driver::{Controller, Observation, Observed, Request};
 use super::watches::Watches;
 use crate::context::Context;
+use crate::volumes;
 use berth_api::etcd_cluster::EtcdCluster;
 use berth_api::labels;
 use berth_kubeio::{observe_etcd, observe_recoveries, observe_schedules};
@@ -46,6 +47,7 @@ impl Controller for EtcdCluster {
 
     async fn observe(ctx: &Context, etcd: &Self, meta: &Arc<MetaCluster>, now: Timestamp) -> Observed<IdleCheck> {
         let mut snapshot = observe_etcd(&ctx.io, etcd, meta).await?;
+        snapshot.observed.volumes = volumes::read(&ctx.io, &ctx.volumes, etcd, &snapshot.observed, now).await;
         let namespace = etcd.metadata.namespace.as_deref().unwrap_or_default();
         // Those of a tenant's etcd are about its `Cluster`, and elsewhere.
         if ctx.settings.backups.are_enabled() && !is_tenants(etcd) {

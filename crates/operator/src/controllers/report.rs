@@ -114,6 +114,14 @@ impl Report<'_> {
         Ok(Action::requeue(Duration::from_mins(5)))
     }
 
+    /// Logs what the platform team alone is told, once.
+    pub(super) fn tell_platform(&self, told: &[String]) {
+        let ObjectKey { kind, namespace, name } = &self.resource.key;
+        for why in self.ctx.told.news(&self.resource.uid, told, self.now) {
+            tracing::warn!(kind = kind.name(), namespace, name, why, "no node takes what this object asks for");
+        }
+    }
+
     /// The conditions that were published before.
     pub(super) fn old_conditions(&self) -> Vec<Condition> {
         part(&self.live, "/status/conditions").unwrap_or_default()

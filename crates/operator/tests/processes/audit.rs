@@ -4,7 +4,7 @@ use crate::common::SOON;
 use berth_api::ClusterSpec;
 use berth_render::{Binary, FLAGS, extra_args};
 use berth_testkit::apiserver::Options;
-use berth_testkit::{ApiServer, fixtures::until};
+use berth_testkit::{ApiServer, fixtures::until, ports::port};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
@@ -23,25 +23,26 @@ struct Sink {
     hangs: AtomicBool,
     /// Requests without an answer.
     unanswered: AtomicUsize,
-    /// It is gone.
-    gone: AtomicBool,
-    connections: Mutex<Vec<TcpStream>>,
+    /// None: it is gone.
+    connections: Mutex<Option<Vec<TcpStream>>>,
 }
 
 impl Sink {
     fn start() -> (Arc<Self>, SocketAddr) {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
-        let address = listener.local_addr().expect("an address");
-        let sink = Arc::new(Self::default());
+        // Nobody else listens there once this one is gone.
+        let address = SocketAddr::from(([127, 0, 0, 1], port()));
+        let listener = TcpListener::bind(address).expect("listen");
+        let sink = Arc::new(Self { connections: Mutex::new(Some(vec![])), ..Self::default() });
         let server = sink.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                if server.gone.load(Ordering::SeqCst) {
-                    return;
-                }
                 let Ok(stream) = stream else { continue };
-                let (server, other) = (server.clone(), stream.try_clone().expect("a second handle"));
-                server.connections.lock().expect("lock").push(other);
+                let other = stream.try_clone().expect("a second handle");
+                match server.connections.lock().expect("lock").as_mut() {
+                    Some(connections) => connections.push(other),
+                    None => return,
+                }
+                let server = server.clone();
                 std::thread::spawn(move || server.serve(&stream));
             }
         });
@@ -90,10 +91,10 @@ impl Sink {
 
     /// Nobody listens any more.
     fn go(&self, address: SocketAddr) {
-        self.gone.store(true, Ordering::SeqCst);
+        let connections = self.connections.lock().expect("lock").take();
         // It waits for one more.
         drop(TcpStream::connect(address));
-        for connection in self.connections.lock().expect("lock").drain(..) {
+        for connection in connections.into_iter().flatten() {
             let _closed = connection.shutdown(Shutdown::Both);
         }
     }
@@ -149,10 +150,12 @@ async fn an_audit_webhook_that_hangs_or_is_gone_holds_up_nothing() {
     })
     .await;
 
+    // A request that hung for long enough is lost, too.
+    let before = lost(&client, "webhook").await;
     sink.go(address);
     until(SOON, "a batch that finds nobody", async || {
         created(&client, &format!("gone-{}", next())).await;
-        lost(&client, "webhook").await > 0.0
+        lost(&client, "webhook").await > before
     })
     .await;
     assert!(!sink.has("gone-"));

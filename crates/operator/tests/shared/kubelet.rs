@@ -26,25 +26,27 @@ impl Inside {
         Ok(serde_saphyr::from_str(data.get("kubelet").context("kubelet")?)?)
     }
 
-    /// What is said of the object of that name: the note, and how often.
-    async fn told(&self, name: &str) -> Vec<(String, Option<i32>)> {
+    /// What is said of the object of that name: the note, and how often. Each hour has an Event of its own.
+    async fn told(&self, name: &str) -> Vec<(String, i32)> {
         let all = self.events.list(&ListParams::default()).await.unwrap().items.into_iter();
         let about = all.filter(|event| event.regarding.as_ref().is_some_and(|of| of.name.as_deref() == Some(name)));
         about
             .map(|event| {
                 assert_eq!(event.reporting_controller.as_deref(), Some("berth.dev"));
-                (event.note.unwrap_or_default(), event.series.map(|series| series.count))
+                (event.note.unwrap_or_default(), event.series.map_or(1, |series| series.count))
             })
             .collect()
     }
 
-    /// Waits until it is told so often.
-    async fn is_told(&self, team: &Team, name: &str, count: Option<i32>) -> String {
+    /// Waits until the same is told so often, in whatever hours.
+    async fn is_told(&self, team: &Team, name: &str, count: i32) -> String {
         let attempt = async || {
             team.touch().await;
             let told = self.told(name).await;
-            let [(note, times)] = &told[..] else { anyhow::bail!("{told:?}") };
-            ensure!(*times == count, "{told:?}");
+            let (note, _) = told.first().context("nothing is told")?;
+            let (same, times) =
+                (told.iter().all(|(other, _)| other == note), told.iter().map(|(_, times)| times).sum::<i32>());
+            ensure!(same && times == count, "{told:?}");
             Ok(note.clone())
         };
         eventually(SOON, "an Event in the tenant", attempt).await.unwrap_or_else(|e| panic!("{e:#}"))
@@ -73,17 +75,17 @@ async fn kubelet_config_is_merged_and_whoever_edits_it_in_the_tenant_is_told() {
     assert!(says.contains("Did you mean maxPods?"), "{says}");
     assert_eq!(inside.kubelet().await.unwrap()["maxPods"], 30, "what is refused leaves what is there");
     inside.edit("coredns", "Corefile").await;
-    let note = inside.is_told(&team, "coredns", None).await;
+    let note = inside.is_told(&team, "coredns", 1).await;
     assert!(note.contains("/data/Corefile") && note.contains("ConfigMap coredns-custom"), "{note}");
     inside.edit("coredns", "Corefile").await;
-    inside.is_told(&team, "coredns", Some(2)).await;
+    inside.is_told(&team, "coredns", 2).await;
 
     team.spec(config(json!({"maxPods": 40, "maxpods": null}))).await.unwrap();
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
     assert_eq!(inside.kubelet().await.unwrap()["maxPods"], 40);
     assert_eq!(inside.told("kubelet-config").await, [], "Berth's own changes are nobody's edits");
     inside.edit("kubelet-config", "kubelet").await;
-    let note = inside.is_told(&team, "kubelet-config", None).await;
+    let note = inside.is_told(&team, "kubelet-config", 1).await;
     assert!(note.contains("/data/kubelet") && note.contains("spec.kubelet.config of Cluster acme"), "{note}");
     assert!(!note.contains("99"), "{note}");
     assert_eq!(inside.kubelet().await.unwrap()["maxPods"], 40);

@@ -2,16 +2,19 @@
 
 use berth_api::proxy::ALWAYS;
 use berth_plan::observed::Observed;
-use berth_plan::settings::Settings;
+use berth_plan::settings::{Settings, host};
 use serde_json::{Value, json};
+use std::net::IpAddr;
 
-/// Variables of the container. What is in the meta cluster is reached without: it is as it is now, since a Job is over before that changes.
-pub(super) fn variables(settings: &Settings, observed: &Observed) -> Vec<Value> {
+/// Variables of the container. It dials its store and etcd alone: of the meta cluster's addresses, which are as many as it has nodes, only that of a
+/// store there is reached without. Names in `.svc` are anyway.
+pub(super) fn variables(settings: &Settings, observed: &Observed, endpoint: &str) -> Vec<Value> {
     let Some(proxy) = &settings.proxy else { return vec![] };
-    let ranges = observed.meta.addresses.as_ref().ok();
-    let ranges = ranges.into_iter().flat_map(|all| [&all.pods, &all.services, &all.nodes, &all.api_servers]);
+    let address = host(endpoint).and_then(|host| host.parse::<IpAddr>().ok());
+    let meta = observed.meta.addresses.as_ref().ok();
+    let inside = address.filter(|address| meta.is_some_and(|meta| meta.overlap((*address).into()).is_some()));
     let own: Vec<String> =
-        ALWAYS.map(str::to_owned).into_iter().chain(ranges.flatten().map(ToString::to_string)).collect();
+        ALWAYS.map(str::to_owned).into_iter().chain(inside.map(|address| address.to_string())).collect();
     let all = proxy.variables(&own).into_iter();
     all.map(|(name, value)| json!({"name": name, "value": value})).collect()
 }
@@ -31,7 +34,7 @@ mod tests {
             addresses: Ok(MetaRanges {
                 pods: nets(&["10.1.0.0/16"]),
                 services: nets(&["10.2.0.0/16"]),
-                nodes: nets(&["192.168.0.7"]),
+                nodes: nets(&["192.168.0.7", "fd00::9"]),
                 api_servers: nets(&["10.4.0.9"]),
             }),
             ..MetaCluster::default()
@@ -41,23 +44,47 @@ mod tests {
             no_proxy: no_proxy.iter().map(|&entry| entry.to_owned()).collect(),
             ..Proxy::default()
         };
-        let of = |proxy, meta: &MetaCluster| {
+        let of = |proxy, meta: &MetaCluster, endpoint: &str| -> Vec<String> {
             let settings = Settings { proxy, ..Settings::default() };
             let observed = Observed { meta: Arc::new(meta.clone()), ..Observed::default() };
-            let all = variables(&settings, &observed);
+            let all = variables(&settings, &observed, endpoint);
             all.iter().map(|v| format!("{}={}", v["name"].as_str().unwrap(), v["value"].as_str().unwrap())).collect()
         };
-        let none: Vec<String> = of(None, &meta);
-        assert!(none.is_empty());
+        let outside = "https://s3.example.com:9000";
+        assert_eq!(of(None, &meta, outside), [""; 0]);
         assert_eq!(
-            of(Some(proxy(&[".example.com", "10.2.0.0/16"])), &meta),
+            of(Some(proxy(&[".example.com", "10.2.0.0/16"])), &meta, outside),
             [
                 "HTTPS_PROXY=http://proxy:3128",
-                "NO_PROXY=localhost,127.0.0.0/8,::1,.svc,.cluster.local,10.1.0.0/16,10.2.0.0/16,192.168.0.7/32,10.4.0.9/32,.example.com"
+                "NO_PROXY=localhost,127.0.0.0/8,::1,.svc,.cluster.local,.example.com,10.2.0.0/16"
             ]
         );
         let unknown = MetaCluster { addresses: Err("not said".to_owned()), ..MetaCluster::default() };
-        let said: Vec<String> = of(Some(proxy(&[])), &unknown);
-        assert_eq!(said[1], "NO_PROXY=localhost,127.0.0.0/8,::1,.svc,.cluster.local");
+        let always = "NO_PROXY=localhost,127.0.0.0/8,::1,.svc,.cluster.local";
+        for (meta, endpoint, inside) in [
+            (&meta, "http://192.168.0.7:30900", ",192.168.0.7"),
+            (&meta, "http://10.1.2.3:9000/path", ",10.1.2.3"),
+            (&meta, "http://[fd00::9]:9000", ",fd00::9"),
+            (&meta, "http://192.168.0.8:30900", ""),
+            (&meta, "http://store.minio.svc:9000", ""),
+            (&unknown, "http://192.168.0.7:30900", ""),
+        ] {
+            let said = of(Some(proxy(&[])), meta, endpoint);
+            assert_eq!(said[1], format!("{always}{inside}"), "{endpoint}");
+        }
+    }
+
+    /// A variable of many KiB would be in each Job, and with enough nodes none would start.
+    #[test]
+    fn with_many_nodes_it_is_no_longer() {
+        let nodes = (0..5000_u32).map(|n| IpAddr::from((n * 2 + 0x0a00_0001).to_be_bytes()).into()).collect();
+        let addresses = Ok(MetaRanges { nodes, ..MetaRanges::default() });
+        let observed =
+            Observed { meta: MetaCluster { addresses, ..MetaCluster::default() }.into(), ..Observed::default() };
+        let proxy = Proxy { https: Some("http://proxy:3128".to_owned()), ..Proxy::default() };
+        let settings = Settings { proxy: Some(proxy), ..Settings::default() };
+        let all = variables(&settings, &observed, "http://10.0.0.1:30900");
+        assert!(all[1]["value"].as_str().unwrap().ends_with(",10.0.0.1"), "{}", all[1]);
+        assert!(all[1].to_string().len() < 200, "{}", all[1]);
     }
 }

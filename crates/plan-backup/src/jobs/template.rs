@@ -86,7 +86,7 @@ impl<'a> JobTemplate<'a> {
         volumes.extend(self.volumes.iter().cloned());
         let mut env = vec![json!({"name": TASK, "value": task})];
         if self.store.store.directory.is_empty() {
-            env.extend(proxy::variables(owner.settings, owner.observed));
+            env.extend(proxy::variables(owner.settings, owner.observed, &self.store.store.endpoint));
         }
         let mut pod = json!({
             "restartPolicy": "Never",

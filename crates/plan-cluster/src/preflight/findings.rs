@@ -2,6 +2,7 @@
 
 use super::{apis, flags};
 use crate::subject::Tenant;
+use crate::validate::kubelet;
 use berth_api::cluster::Check;
 use berth_api::conditions::{self, ConditionType};
 use berth_api::version::{Minor, Version};
@@ -31,6 +32,8 @@ pub(crate) fn findings(t: &Tenant<'_>, running: Version, target: Minor) -> Vec<F
     let found = facts.into_iter().flat_map(|facts| of_facts(facts, running.minor(), target));
     let mut all: Vec<Finding> = found.collect();
     all.extend(kubelets(t, target).into_iter().map(of(Check::Kubelets)));
+    let told = kubelet::refusal_by_next(&t.cluster.spec.kubelet.config, target);
+    all.extend(told.into_iter().map(of(Check::Kubelets)));
     all.extend(etcd(t, target).into_iter().map(of(Check::Etcd)));
     all.extend(flags::refused(&t.cluster.spec).into_iter().map(|message| Finding { check: None, message }));
     all.extend(flags::without_way_back(&t.cluster.spec, facts, running.minor()).into_iter().map(of(Check::Flags)));

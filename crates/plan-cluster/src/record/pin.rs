@@ -1,5 +1,6 @@
 //! The pin: what a namespace records of how its tenant is rendered.
 
+use super::direct::recorded;
 use berth_api::common::AgentDelivery;
 use berth_api::labels;
 use berth_api::version::Version;
@@ -20,6 +21,7 @@ pub(crate) fn pin(live: &Value) -> Option<Pin> {
         agent_delivery: AgentDelivery::of(annotation(live, labels::AGENT_DELIVERY)),
         helper_resources: annotation(live, labels::HELPER_RESOURCES).and_then(|text| serde_json::from_str(text).ok()),
         proxy: annotation(live, labels::PROXY).and_then(|text| serde_json::from_str(text).ok()),
+        no_proxy: annotation(live, labels::NO_PROXY).and_then(|text| serde_json::from_str(text).ok()),
     })
 }
 
@@ -29,5 +31,6 @@ pub(crate) fn new_pin(version: Version, settings: &Settings) -> Option<Pin> {
     let Settings { agent_image, agent_delivery, helpers, proxy, .. } = settings;
     let (agent_image, agent_delivery) = (agent_image.clone(), *agent_delivery);
     let (helper_resources, proxy) = (helpers.resources.clone(), proxy.clone());
-    Some(Pin { version, templates: set.digest(), agent_image, agent_delivery, helper_resources, proxy })
+    let no_proxy = recorded(&settings.direct);
+    Some(Pin { version, templates: set.digest(), agent_image, agent_delivery, helper_resources, proxy, no_proxy })
 }

@@ -6,13 +6,19 @@ use crate::subject::Tenant;
 use berth_api::conditions::Reason;
 use berth_api::labels;
 use berth_plan::model::State;
-use berth_plan::room::{ALONE, Need, NoRoom, is_of_the_pod};
+use berth_plan::room::{ALONE, Need, NoRoom, WAY_OUT, is_of_the_pod, without_nodes};
 use berth_plan::workload;
 use berth_render::Kind;
 use jiff::SignedDuration;
 
-/// Why no node could hold a component as the spec asks for it, where that is more than what runs.
-pub(super) fn refusal(t: &Tenant<'_>) -> Option<State> {
+/// A component that no node could hold.
+struct TooMuch {
+    field: String,
+    no_room: NoRoom,
+}
+
+/// A component as the spec asks for it, where that is more than what runs, and no node could hold it.
+fn too_much(t: &Tenant<'_>) -> Option<TooMuch> {
     let nodes = t.observed.meta.room.as_deref().filter(|_| !t.settings.nodes_are_added)?;
     ALL.iter().find_map(|component| {
         let asked = (component.asked)(&t.cluster.spec);
@@ -20,23 +26,30 @@ pub(super) fn refusal(t: &Tenant<'_>) -> Option<State> {
         let live = t.workloads(component.binary).that(is_ours);
         let kind = live.keys().first()?.kind;
         let runs = live.live().map(|live| &live["spec"]["template"]).find(|runs| need.is_more_than(runs))?;
-        let NoRoom { field, why } = need.beside(runs, nodes, None).err()?;
-        if t.observed.meta.may_change.has_nodes(kind) {
-            return None;
-        }
-        let message = format!(
-            "spec.{}.{field}: {why}. Nothing of this release begins, and no pod was stopped for it. Set the field to what a node has, or add a node that has as much",
-            component.field()
-        );
-        Some(State::blocked(Reason::Unschedulable, message))
+        let no_room = need.beside(runs, nodes, None).err()?;
+        let field = format!("spec.{}.{}", component.field(), no_room.field);
+        (!t.observed.meta.may_change.has_nodes(kind)).then_some(TooMuch { field, no_room })
     })
+}
+
+/// Why the release does not begin: names of nodes and what they have are not the team's.
+pub(super) fn refusal(t: &Tenant<'_>) -> Option<State> {
+    let TooMuch { field, no_room: NoRoom { why, .. } } = too_much(t)?;
+    let message = format!("{field}: {why}. Nothing of this release begins, and no pod was stopped for it. {WAY_OUT}");
+    Some(State::blocked(Reason::Unschedulable, message))
+}
+
+/// What the platform team is told of it.
+pub(crate) fn for_platform(t: &Tenant<'_>) -> Option<String> {
+    let TooMuch { field, no_room: NoRoom { why, nodes, .. } } = too_much(t)?;
+    Some(format!("{field}: {why} ({nodes})"))
 }
 
 /// A pod that no node takes.
 #[derive(Clone, Debug)]
 pub(super) struct Unplaced {
     pub(super) pod: String,
-    /// What the scheduler says.
+    /// What the scheduler says of it, without nodes.
     pub(super) why: String,
     /// How much longer it has.
     left: SignedDuration,
@@ -55,7 +68,7 @@ impl Unplaced {
         workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, api.name()).find_map(|(key, pod)| {
             let since = workload::unscheduled_since(pod)?;
             let why = workload::condition(pod, "PodScheduled")?["message"].as_str().filter(|why| is_of_the_pod(why))?;
-            Some(Self { pod: key.name.clone(), why: why.to_owned(), left: ALONE - t.now.duration_since(since) })
+            Some(Self { pod: key.name.clone(), why: without_nodes(why), left: ALONE - t.now.duration_since(since) })
         })
     }
 

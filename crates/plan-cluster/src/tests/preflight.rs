@@ -46,6 +46,13 @@ fn args(f: &mut Fixture, name: &str, value: &str) {
     f.cluster.spec.api_server.extra_args = serde_json::from_value(args).unwrap();
 }
 
+/// Which kubelets of the minor that runs start with.
+fn gates(f: &mut Fixture, all: &[(&str, bool)]) {
+    let gates: BTreeMap<_, _> = all.iter().copied().collect();
+    f.cluster.spec.kubelet.config = serde_json::from_value(json!({"featureGates": gates})).unwrap();
+    assert_eq!(crate::kubelet_faults(&f.cluster.spec.kubelet.config, "1.35".parse().unwrap()), []);
+}
+
 fn etcd(f: &mut Fixture) -> &mut Value {
     f.world.observed.objects.get_mut(&Fixture::key(Kind::EtcdCluster, names::ETCD)).unwrap()
 }
@@ -81,6 +88,19 @@ const RED: &[(Check, Change, &[&str])] = &[
     (Check::Admission, |_, facts| facts.admission = Err("webhook a.io denied it".into()), &["webhook a.io denied it"]),
     (Check::Kubelets, |f, _| f.nodes(Some("1.32.9")), &["oldestKubelet is 1.32.9", "upgrade the kubelets"]),
     (Check::Kubelets, |f, _| f.nodes(Some("1.37.0")), &["1.37.0, which is newer"]),
+    (
+        Check::Kubelets,
+        |f, _| gates(f, &[("NodeLogQuery", false)]),
+        &["kubelet 1.36 refuses spec.kubelet.config.featureGates.NodeLogQuery: cannot be turned off", "Remove it"],
+    ),
+    (
+        Check::Kubelets,
+        |f, _| gates(f, &[("MemoryManager", true), ("GitRepoVolumeDriver", true)]),
+        &[
+            "kubelet 1.36 refuses spec.kubelet.config.featureGates.MemoryManager: is a feature gate that it does not know any more. Remove it",
+            "1 more",
+        ],
+    ),
     (Check::Etcd, |f, _| etcd(f)["spec"]["version"] = json!("3.4.1"), &["etcd runs 3.4.1", "set spec.etcd.version"]),
     (Check::Etcd, |f, _| etcd(f)["status"]["version"] = json!("3.4.1"), &["etcd runs 3.4.1"]),
     (
@@ -167,6 +187,7 @@ fn each_check_is_red_alone_and_green_again_without_a_change_of_the_cluster() {
         if *check == Check::Flags {
             f.cluster.spec.api_server.extra_args.clear();
         }
+        f.cluster.spec.kubelet.config.clear();
         f.reconcile();
         assert_eq!(f.condition("Ready").1, "RollingOut", "{check}: {:?}", f.condition("Ready"));
     }
@@ -180,6 +201,7 @@ fn what_is_no_obstacle_is_no_finding() {
         |f, _| args(f, "runtime-config", "a.io/v1beta1=true,b.io/v1alpha1=false"),
         |_, facts| server(facts).version.version = "1.35.4+k3s1".into(),
         |f, _| f.nodes(None),
+        |f, _| gates(f, &[("NodeLogQuery", true), ("GitRepoVolumeDriver", false), ("Whatever", true)]),
     ];
     for change in harmless {
         let (mut f, mut facts) = (up(), well());

@@ -215,6 +215,40 @@ fn the_charts_value_restarts_nothing_comes_with_the_next_version_and_the_spec_wi
     assert_eq!(f.https_proxy().as_deref(), Some("http://proxy:3128"));
 }
 
+/// A later operator knows one more network, such as that of another cloud's metadata.
+#[test]
+fn what_a_later_operator_reaches_without_rolls_nobody_and_comes_with_the_next_release() {
+    let no_proxy =
+        |f: &Fixture| f.variables(names::APISERVER).into_iter().find(|(name, _)| name == "NO_PROXY").unwrap().1;
+    let recorded = |f: &Fixture| {
+        annotation(f.world.observed.get(&Fixture::namespace()).unwrap(), labels::NO_PROXY).map(str::to_owned)
+    };
+    let mut f = Fixture::up(json!({"version": OLD, "proxy": https()}));
+    let before = no_proxy(&f);
+    assert_eq!(recorded(&f), None);
+    f.settings.direct.push("203.0.113.7/32".to_owned());
+    f.rest();
+    assert_eq!(f.world.log, [""; 0]);
+    let news = f.cluster.status.as_ref().unwrap().conditions.iter().any(|c| c.type_ == "UpdateAvailable");
+    assert_eq!((no_proxy(&f), news), (before.clone(), false));
+    // Nor does a change of the spec take it.
+    f.cluster.spec.proxy.as_mut().unwrap().no_proxy = vec![".corp.example.com".to_owned()];
+    f.rest();
+    assert_eq!(no_proxy(&f), format!("{before},.corp.example.com"));
+    f.version("1.36.3");
+    f.rest();
+    f.seconds(61);
+    f.rest();
+    let after = no_proxy(&f);
+    assert!(after.starts_with(&format!("{ALWAYS},{CLOSED},203.0.113.7/32,10.96.0.9,")), "{after}");
+    assert!(recorded(&f).unwrap().contains("203.0.113.7/32"));
+    f.world.log.clear();
+    f.settings = Fixture::up(json!({"version": OLD})).settings;
+    f.rest();
+    assert_eq!(f.world.log, [""; 0]);
+    assert_eq!(no_proxy(&f), after);
+}
+
 #[test]
 fn newest_takes_each_value_of_the_chart_once_and_one_that_fails_back() {
     let mut f = with_value();

@@ -1,13 +1,17 @@
 //! Whether a node could hold the members as the spec asks for them, before one is stopped for it.
 
 use super::note::Nodes;
+use super::{digest, is_tried};
 use crate::subject::{Subject, children};
 use berth_api::EtcdCluster;
+use berth_api::common::{Placement, Resources};
 use berth_api::names;
 use berth_plan::etcd_home::name_of;
 use berth_plan::observed::Observed;
 use berth_plan::room::{Need, NoRoom, Node, Place, PodThere, beside};
 use berth_render::Kind;
+use serde_json::Value;
+use std::sync::Arc;
 
 fn need(etcd: &EtcdCluster) -> Need<'_> {
     Need { resources: etcd.spec.resources.as_ref(), placement: &etcd.spec.placement }
@@ -20,22 +24,48 @@ fn is_more(etcd: &EtcdCluster, observed: &Observed) -> bool {
     sets.any(|(_, set)| need(etcd).is_more_than(&set["spec"]["template"]))
 }
 
-/// Volumes to be read for a plan, by member, each with its claim: where the spec asks more of nodes than what runs.
-pub fn volumes(etcd: &EtcdCluster, observed: &Observed) -> Vec<(String, String, String)> {
-    if observed.meta.room.is_none() || !is_more(etcd, observed) {
-        return vec![];
-    }
+/// A volume that is to be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeOf {
+    /// The member.
+    pub member: String,
+    /// Its claim.
+    pub claim: String,
+    /// The name of the `PersistentVolume`.
+    pub name: String,
+}
+
+/// What the answer depends on that is read of volumes: as long as all of this is the same, it only grows old.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asked {
+    /// The volumes.
+    pub volumes: Vec<VolumeOf>,
+    /// The nodes.
+    pub nodes: Arc<Vec<Node>>,
+    resources: Option<Resources>,
+    placement: Placement,
+}
+
+/// What is to be read of volumes for a plan. None: nothing depends on them, since the spec asks for no more of nodes than what runs, it was
+/// tried, or no node could hold it whatever volume it has.
+pub fn asked(etcd: &EtcdCluster, observed: &Observed) -> Option<Asked> {
+    let nodes = observed.meta.room.clone().filter(|_| is_more(etcd, observed))?;
     let (name, _) = name_of(etcd);
+    let sets = children(etcd, observed, Kind::StatefulSet).filter(|(key, _)| key.name == name);
+    let depends = |set: &Value| {
+        !is_tried(set, &digest(etcd)) && need(etcd).beside(&set["spec"]["template"], &nodes, None).is_ok()
+    };
+    sets.map(|(_, set)| set).find(|set| depends(set))?;
     let claims = children(etcd, observed, Kind::PersistentVolumeClaim);
     let of = |claim: &str| {
         claim.strip_prefix("data-").filter(|m| names::etcd::ordinal(name, m).is_some()).map(str::to_owned)
     };
-    claims
-        .filter_map(|(key, claim)| {
-            let volume = claim["spec"]["volumeName"].as_str().filter(|volume| !volume.is_empty())?;
-            Some((of(&key.name)?, key.name.clone(), volume.to_owned()))
-        })
-        .collect()
+    let volumes = claims.filter_map(|(key, claim)| {
+        let volume = claim["spec"]["volumeName"].as_str().filter(|volume| !volume.is_empty())?;
+        Some(VolumeOf { member: of(&key.name)?, claim: key.name.clone(), name: volume.to_owned() })
+    });
+    let (resources, placement) = (etcd.spec.resources.clone(), etcd.spec.placement.clone());
+    Some(Asked { volumes: volumes.collect(), nodes, resources, placement })
 }
 
 /// Where a member has to be, with all others that have to be there, too.
@@ -53,21 +83,37 @@ fn place<'a>(s: &Subject<'a>, nodes: &[Node], members: &[String], member: &str) 
     Some(Place { volume, beside, times: i128::try_from(there.len().max(1)).unwrap_or(1) })
 }
 
+/// What no node could hold of what the spec asks for.
+fn no_room(s: &Subject<'_>) -> Option<NoRoom> {
+    let known = s.observed.meta.room.as_deref().filter(|_| is_more(s.etcd, s.observed));
+    let (nodes, set) = (known?, s.get(Kind::StatefulSet, s.name)?);
+    let (need, members, runs) = (need(s.etcd), s.members(), &set["spec"]["template"]);
+    members.iter().find_map(|member| need.beside(runs, nodes, place(s, nodes, &members, member).as_ref()).err())
+}
+
+fn is_not_judged(s: &Subject<'_>) -> bool {
+    s.settings.nodes_are_added || s.observed.meta.may_change.has_nodes(Kind::StatefulSet)
+}
+
+fn said(NoRoom { field, why, .. }: &NoRoom) -> String {
+    format!("spec.{field} (spec.etcd.{field} of its Cluster): {why}")
+}
+
 /// What nodes say of what the spec asks for.
 pub(super) fn nodes(s: &Subject<'_>) -> Nodes {
-    if s.settings.nodes_are_added || s.observed.meta.may_change.has_nodes(Kind::StatefulSet) {
+    if is_not_judged(s) {
         return Nodes::Could;
     }
-    let known = s.observed.meta.room.as_deref().filter(|_| is_more(s.etcd, s.observed));
-    let Some(nodes) = known else { return Nodes::Unknown };
-    let (need, members) = (need(s.etcd), s.members());
-    let Some(set) = s.get(Kind::StatefulSet, s.name) else { return Nodes::Unknown };
-    let runs = &set["spec"]["template"];
-    let judge = |member: &String| need.beside(runs, nodes, place(s, nodes, &members, member).as_ref()).err();
-    match members.iter().find_map(judge) {
-        Some(NoRoom { field, why }) => {
-            Nodes::NoneCould(format!("spec.{field} (spec.etcd.{field} of its Cluster): {why}"))
-        }
-        None => Nodes::Could,
+    let is_known = s.observed.meta.room.is_some() && is_more(s.etcd, s.observed);
+    match no_room(s) {
+        Some(no_room) => Nodes::NoneCould(said(&no_room)),
+        None if is_known => Nodes::Could,
+        None => Nodes::Unknown,
     }
+}
+
+/// What the platform team is told of a change that is not begun.
+pub(super) fn for_platform(s: &Subject<'_>) -> Option<String> {
+    let no_room = no_room(s).filter(|_| !is_not_judged(s))?;
+    Some(format!("{} ({})", said(&no_room), no_room.nodes))
 }

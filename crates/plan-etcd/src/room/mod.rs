@@ -9,16 +9,17 @@
 mod foresee;
 mod note;
 
-pub use foresee::volumes;
+pub use foresee::{Asked, VolumeOf, asked};
 
 use crate::subject::Subject;
 use crate::{stranded, volumes};
+use berth_api::EtcdCluster;
 use berth_api::conditions::Reason;
 use berth_api::labels;
 use berth_plan::digest::sha256;
 use berth_plan::model::State;
 use berth_plan::object_meta::{annotation, label};
-use berth_plan::room::{ALONE, is_of_the_pod};
+use berth_plan::room::{ALONE, WAY_OUT, is_of_the_pod, without_nodes};
 use berth_plan::workload::{REVISION, condition, pod_ready, taken_up, unscheduled_since};
 use berth_render::{Kind, Object};
 use jiff::SignedDuration;
@@ -33,9 +34,15 @@ fn noted(set: &Value) -> Option<Note> {
 }
 
 /// Of what the spec says of resources and placement.
-fn digest(s: &Subject<'_>) -> String {
-    let spec = &s.etcd.spec;
+fn digest(etcd: &EtcdCluster) -> String {
+    let spec = &etcd.spec;
     sha256(json!([spec.resources, spec.placement]).to_string().as_bytes()).chars().take(16).collect()
+}
+
+/// Whether no node took it: then it does not matter any more what nodes have.
+fn is_tried(set: &Value, spec: &str) -> bool {
+    let refused = noted(set).and_then(|note| note.refused);
+    refused.is_some_and(|refused| !refused.is_foreseen && refused.spec == spec)
 }
 
 fn pods(s: &Subject<'_>, set: &Value) -> Pods {
@@ -52,7 +59,7 @@ fn pods(s: &Subject<'_>, set: &Value) -> Pods {
     let grace = if members.len() == 1 { ALONE } else { AMONG_OTHERS };
     let waiting = || members.iter().filter_map(|member| Some((member, waits(s, member, newest(member)?, grace)?)));
     if let Some((_, why)) = waiting().find(|(_, why)| is_of_the_pod(why)) {
-        return Pods::Unplaced(why.chars().take(300).collect());
+        return Pods::Unplaced(without_nodes(why));
     }
     // With a volume of one node it runs there or nowhere.
     if waiting().any(|(member, _)| !stranded::is_of_one_node(s, member)) { Pods::Away } else { Pods::Changing }
@@ -74,7 +81,7 @@ pub(super) fn with_room(s: &Subject<'_>, object: Object) -> Object {
     let set = s.get(Kind::StatefulSet, s.name);
     let live = set.map(|set| Shape::of(&set["spec"]["template"]));
     let pods = set.map_or(Pods::Changing, |set| pods(s, set));
-    let asked = (&Shape::of(template), &*digest(s));
+    let asked = (&Shape::of(template), &*digest(s.etcd));
     let seen = (&pods, &foresee::nodes(s));
     let Some(note) = decide(live.as_ref(), asked, set.and_then(noted), seen, s.record.operation.is_none()) else {
         return object;
@@ -96,28 +103,30 @@ pub(super) fn may_give_way(s: &Subject<'_>) -> bool {
     begun && s.members().iter().filter_map(|member| s.pod(member)).any(|pod| unscheduled_since(pod).is_some())
 }
 
-/// Whether all runs as before, since no node could hold what the spec asks for.
-pub(super) fn is_foreseen(s: &Subject<'_>) -> bool {
+/// Whether what the spec asks for is not begun, since no node could hold it.
+fn is_foreseen(s: &Subject<'_>) -> bool {
     let refused = s.get(Kind::StatefulSet, s.name).and_then(noted).and_then(|note| note.refused);
-    refused.is_some_and(|refused| refused.is_foreseen && refused.spec == digest(s))
+    refused.is_some_and(|refused| refused.is_foreseen && refused.spec == digest(s.etcd))
 }
 
 /// What the spec asks for and no node took, or could take.
 pub(super) fn refusal(s: &Subject<'_>) -> Option<State> {
-    let refused = noted(s.get(Kind::StatefulSet, s.name)?)?.refused.filter(|refused| refused.spec == digest(s))?;
-    let why = refused.why.trim_end_matches('.');
+    let refused = noted(s.get(Kind::StatefulSet, s.name)?)?.refused.filter(|refused| refused.spec == digest(s.etcd))?;
     if refused.is_foreseen {
-        return Some(State::blocked(
-            Reason::Unschedulable,
-            format!(
-                "{why}. No member was stopped for it. Set the field to what a node has, or add a node that has as much"
-            ),
-        ));
+        let why = refused.why.trim_end_matches('.');
+        return Some(State::blocked(Reason::Unschedulable, format!("{why}. No member was stopped for it. {WAY_OUT}")));
     }
+    // An earlier Berth noted all that the scheduler said.
+    let why = without_nodes(&refused.why);
     Some(State::blocked(
         Reason::Unschedulable,
         format!(
-            "spec.resources or spec.placement (spec.etcd.resources and spec.etcd.placement of its Cluster): no node took a member with it: {why}. Berth went back to what ran before. Lower spec.etcd.resources.requests, or make room on a node; then set it to what ran, and to this again"
+            "spec.resources or spec.placement (spec.etcd.resources and spec.etcd.placement of its Cluster): no node took a member with it: {why}. Berth went back to what ran before. Lower spec.etcd.resources.requests, or ask the platform team for room on a node; then set it to what ran, and to this again"
         ),
     ))
+}
+
+/// What the platform team alone is told: what its nodes have.
+pub(super) fn for_platform(s: &Subject<'_>) -> Option<String> {
+    foresee::for_platform(s).filter(|_| is_foreseen(s))
 }

@@ -155,8 +155,8 @@ pub(super) fn decide(
         // What ran still does: the note says no more than why.
         return match nodes {
             _ if same || (was.spec != spec && asked.fits_where(live)) => None,
-            Nodes::NoneCould(why) if was.spec != spec => Some(foreseen(live, spec, why)),
-            Nodes::NoneCould(_) => note,
+            // An earlier Berth noted names of nodes.
+            Nodes::NoneCould(why) => Some(foreseen(live, spec, why)),
             Nodes::Unknown if was.spec == spec => note,
             Nodes::Could | Nodes::Unknown => Some(begun(live)),
         };

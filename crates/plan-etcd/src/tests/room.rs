@@ -1,6 +1,7 @@
 //! A change with which no node takes a member gives way to what ran.
 
 use super::*;
+use crate::room::{VolumeOf, asked};
 use berth_api::labels;
 use berth_plan::MetaCluster;
 use berth_plan::object_meta::annotation;
@@ -135,8 +136,13 @@ fn what_no_node_could_hold_stops_no_member_until_one_could() {
     assert_eq!(stopped(&e), 0, "{:#?}", e.world.log);
     let ready = e.cr.status.as_ref().unwrap().conditions.iter().find(|c| c.type_ == "Ready").unwrap().clone();
     assert_eq!((&*ready.status, &*ready.reason), ("False", "Unschedulable"), "{}", ready.message);
-    let said = "spec.resources.limits.cpu (spec.etcd.resources.limits.cpu of its Cluster): 64 is asked for, and the most that a node has which it may run on is 8 (node n1)";
-    assert!(ready.message.contains(said), "{}", ready.message);
+    let said = "spec.resources.limits.cpu (spec.etcd.resources.limits.cpu of its Cluster): 64 is asked for, and no node that it may run on has as much";
+    assert!(ready.message.contains(&format!("{said}. No member was stopped for it. ")), "{}", ready.message);
+    assert!(ready.message.contains("ask the platform team for such a node"), "{}", ready.message);
+    // Whose nodes they are learns which, and what they have, and nobody who reads the status.
+    assert_eq!(e.plan().plan.for_platform, [format!("{said} (most cpu has node n1: 8)")]);
+    let status = serde_json::to_string(&e.cr.status).unwrap();
+    assert!(!status.contains("node n1"), "{status}");
     assert_eq!(e.condition(ConditionType::Available), is("True", Reason::AsExpected));
     assert_eq!(e.plan().requeue_after, Some(SignedDuration::from_mins(1)));
     // It stays so, whoever looks, and with nodes that cannot be read.
@@ -198,11 +204,8 @@ fn a_member_whose_volume_is_of_a_smaller_node_is_not_stopped() {
     let claim = Etcd::key(Kind::PersistentVolumeClaim, "data-etcd-2");
     e.edit(&claim)["spec"]["volumeName"] = json!("pv-2");
     e.wants_cpu("9");
-    assert!(crate::room::volumes(&e.cr, &e.world.observed).contains(&(
-        "etcd-2".into(),
-        "data-etcd-2".into(),
-        "pv-2".into()
-    )));
+    let of_etcd_2 = VolumeOf { member: "etcd-2".into(), claim: "data-etcd-2".into(), name: "pv-2".into() };
+    assert!(asked(&e.cr, &e.world.observed).unwrap().volumes.contains(&of_etcd_2));
     let volume = of_n1();
     // What has a node of its own could run, but for what others ask for there.
     let mut full = e.clone();
@@ -210,7 +213,9 @@ fn a_member_whose_volume_is_of_a_smaller_node_is_not_stopped() {
     let pods = vec![pod(NAMESPACE, "etcd-2", "50m"), pod("other", "etcd-2", "4500m")];
     full.world.observed.volumes = [("etcd-2".to_owned(), Volume { pods, ..volume.clone() })].into();
     full.elapse(1);
-    assert!(full.cpu() == "50m" && full.note().unwrap().contains("3500m"), "{:?}", full.note());
+    assert!(full.cpu() == "50m" && full.note().unwrap().contains("has as much left"), "{:?}", full.note());
+    let [told] = &*full.plan().plan.for_platform else { panic!("{:?}", full.plan().plan.for_platform) };
+    assert!(told.ends_with("(most cpu has node n1: 3500m, beside what other pods there ask for)"), "{told}");
     let pods = vec![pod(NAMESPACE, "etcd-2", "50m"), pod("other", "etcd-2", "4")];
     full.world.observed.volumes = [("etcd-2".to_owned(), Volume { pods, ..volume.clone() })].into();
     full.elapse(1);
@@ -219,9 +224,42 @@ fn a_member_whose_volume_is_of_a_smaller_node_is_not_stopped() {
     e.elapse(1);
     assert_eq!(e.cpu(), "50m");
     let ready = e.cr.status.as_ref().unwrap().conditions.iter().find(|c| c.type_ == "Ready").unwrap().clone();
-    assert!(ready.message.contains("9 is asked for, and the most that a node has which it may run on is 8 (node n1)"));
+    assert!(ready.message.contains("9 is asked for, and no node that it may run on has as much"), "{}", ready.message);
     e.wants_cpu("50m");
-    assert_eq!(crate::room::volumes(&e.cr, &e.world.observed), [], "at rest none is read");
+    assert_eq!(asked(&e.cr, &e.world.observed), None, "at rest none is read");
+}
+
+/// What no node has, and what was tried, is refused whatever is read of volumes.
+#[test]
+fn volumes_are_read_where_it_depends_on_them_alone() {
+    let mut e = too_much();
+    assert_eq!(asked(&e.cr, &e.world.observed), None, "no node has 64");
+    e.has_nodes(&["64", "8"]);
+    assert!(asked(&e.cr, &e.world.observed).is_some());
+    let mut tried = gave_way();
+    tried.has_nodes(&["64"]);
+    tried.elapse(3600);
+    assert_eq!(asked(&tried.cr, &tried.world.observed), None);
+    assert_eq!(tried.plan().requeue_after, Some(SignedDuration::from_mins(1)), "nothing is waited for");
+    tried.wants_cpu("2");
+    assert!(asked(&tried.cr, &tried.world.observed).is_some());
+}
+
+/// An operator of before wrote names of nodes into the note, and all that the scheduler said.
+#[test]
+fn what_an_earlier_operator_noted_of_nodes_is_told_nobody() {
+    let edited = |mut e: Etcd, from: &str, to: &str| {
+        let note = e.note().unwrap();
+        assert!(note.contains(from), "{note}");
+        e.edit(&Etcd::set())["metadata"]["annotations"][labels::RAN_WITH] = note.replace(from, to).into();
+        e.elapse(1);
+        serde_json::to_string(&e.cr.status).unwrap()
+    };
+    let said = edited(too_much(), "no node that it may run on has as much", "the most that a node has is 8 (node n1)");
+    assert!(said.contains("no node that it may run on has as much") && !said.contains("node n1"), "{said}");
+    let said = edited(gave_way(), "no node takes it: Insufficient cpu", FULL);
+    assert!(said.contains("no node took a member with it: no node takes it: Insufficient cpu"), "{said}");
+    assert!(!said.contains("a: b") && !said.contains("0/5"), "{said}");
 }
 
 /// The volume of etcd-2, which is on node n1 alone.

@@ -108,10 +108,9 @@ fn a_node_that_is_deleted_is_waited_for_a_while_and_one_that_is_not_ready_for_ev
     e.reconcile();
     assert!(e.did().is_empty(), "kubelet may register anew: {:#?}", e.world.log);
     let said = e.message(ConditionType::Degraded);
-    assert!(
-        said.contains("node n1, which has the volume of PersistentVolumeClaim") && said.contains("after 5 minutes"),
-        "{said}"
-    );
+    let what = "the node that has the volume of PersistentVolumeClaim acme-9201d5e7/data-etcd-1 does not exist";
+    assert!(said.contains(what) && said.contains("after 5 minutes") && !said.contains("n1"), "{said}");
+    assert_eq!(e.plan().plan.for_platform, [format!("etcd-1: {what} (n1)")]);
     e.passes(299);
     e.reconcile();
     assert!(e.did().is_empty(), "{:#?}", e.world.log);

@@ -1,5 +1,6 @@
 //! The addresses of the meta cluster: what a tenant's API server must not reach, and what a tenant's networks must not overlap.
 
+use berth_api::proxy::ALWAYS;
 use ipnet::IpNet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -41,6 +42,12 @@ pub const PRIVATE: [&str; 5] = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16",
 /// Networks that are nobody's on the Internet either, and that some sites use as private ones: benchmarks (RFC 2544), the former class E, and
 /// those that lead to IPv4 by whatever gateway the site has: 6to4 (RFC 3056), and NAT64 by a prefix of its own (RFC 8215).
 pub const SPECIAL: [&str; 4] = ["198.18.0.0/15", "240.0.0.0/4", "2002::/16", "64:ff9b:1::/48"];
+
+/// What API servers of new releases reach without a proxy, beside what is the tenant's own: nodes are dialled by addresses in private networks, and
+/// cloud metadata is closed, and by a proxy would be that of another machine.
+pub fn direct() -> Vec<String> {
+    ALWAYS.into_iter().chain(PRIVATE).chain(METADATA).map(str::to_owned).collect()
+}
 
 /// What is closed to a pod beside the meta cluster and cloud metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -188,6 +188,9 @@ pub struct Plan {
     pub prune: Vec<Action>,
     /// The finalizer may go.
     pub finished: bool,
+    /// What the platform team alone is told, such as names of its nodes: in the operator's log, and in no status.
+    #[serde(skip)]
+    pub for_platform: Vec<String>,
 }
 
 impl Plan {

@@ -5,9 +5,11 @@
 //! node.
 
 mod node;
+mod scheduler;
 mod used;
 
 pub use node::Node;
+pub use scheduler::{is_of_the_pod, without_nodes};
 pub use used::{PodThere, beside};
 
 use berth_api::common::{Placement, Resources};
@@ -15,21 +17,6 @@ use berth_api::quantity::{self, shown};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// What the scheduler says where a pod that asks for less, or for other nodes, would find one. That a node is cordoned, or a volume elsewhere,
-/// is nothing of the pod.
-const OF_THE_POD: [&str; 5] = [
-    "Insufficient ",
-    "didn't match Pod's node affinity/selector",
-    "untolerated taint",
-    "anti-affinity rules",
-    "topology spread constraints",
-];
-
-/// Whether a pod finds no node for what it asks for, by what the scheduler says.
-pub fn is_of_the_pod(why: &str) -> bool {
-    OF_THE_POD.iter().any(|text| why.contains(text))
-}
 
 /// How long a pod finds no node, where nothing else serves, before it gets back what ran.
 pub const ALONE: SignedDuration = SignedDuration::from_secs(30);
@@ -81,9 +68,15 @@ pub struct Place<'a> {
 pub struct NoRoom {
     /// The field that asks for what none has, within the component's part of the spec.
     pub field: String,
-    /// What it asks for, and what there is.
+    /// What it asks for, and that none has it: for whoever may read the object.
     pub why: String,
+    /// What nodes have, by name: for the platform team alone.
+    pub nodes: String,
 }
+
+/// Whom to ask, and where they see more.
+pub const WAY_OUT: &str =
+    "Change the field, or ask the platform team for such a node: the operator's log has what its nodes have";
 
 /// An amount that is asked for.
 struct Amount<'a> {
@@ -152,10 +145,12 @@ impl Need<'_> {
         }
         let selector = &self.placement.node_selector;
         let with = if selector.is_empty() { String::new() } else { format!(" with {}", labels(selector)) };
-        let no = |field: &str, why: String| Err(NoRoom { field: field.to_owned(), why });
+        let no =
+            |field: &str, why: String, nodes: String| Err(NoRoom { field: format!("placement.{field}"), why, nodes });
         let mut fit: Vec<&Node> = nodes.iter().filter(|node| node.is_labelled(selector)).collect();
         if fit.is_empty() {
-            return no("placement.nodeSelector", format!("no node has {}", labels(selector)));
+            let all = format!("{} nodes are known", nodes.len());
+            return no("nodeSelector", format!("no node has {}", labels(selector)), all);
         }
         if let Some(volume) = volume {
             let reached: BTreeSet<&str> =
@@ -165,9 +160,9 @@ impl Need<'_> {
             fit.retain(|node| reached.contains(&*node.name));
             if fit.is_empty() {
                 let Volume { claim, name, .. } = volume;
-                let has = format!("{claim} is on PersistentVolume {name}, which only node {first}");
+                let why = format!("no node{with} has the volume of PersistentVolumeClaim {claim}");
                 let more = if reached.len() > 1 { " and others like it have" } else { " has" };
-                return no("placement.nodeSelector", format!("no node{with} has its volume: {has}{more}"));
+                return no("nodeSelector", why, format!("PersistentVolume {name}, which only node {first}{more}"));
             }
         }
         let taints: Vec<_> =
@@ -176,10 +171,8 @@ impl Need<'_> {
             && taints.iter().all(|(_, taint)| taint.is_some())
         {
             let of = if volume.is_some() { " that has its volume" } else { "" };
-            return no(
-                "placement.tolerations",
-                format!("each node{with}{of} has a taint that is not tolerated, such as {taint} of node {name}"),
-            );
+            let why = format!("each node{with}{of} has a taint that is not tolerated");
+            return no("tolerations", why, format!("taint {taint} of node {name}"));
         }
         fit.retain(|node| node.keeps_away(&self.placement.tolerations).is_none() && node.is_known());
         self.amounts_on(&fit, place)
@@ -194,27 +187,40 @@ impl Need<'_> {
         if nodes.is_empty() || nodes.iter().any(|node| amounts.iter().all(|amount| holds(node, amount))) {
             return Ok(());
         }
+        let most = |resource: &str| nodes.iter().max_by_key(|node| left(node, resource));
+        let shows = |amount: &Amount<'_>| {
+            let Amount { resource, .. } = *amount;
+            let others = if beside(resource) > 0 { ", beside what other pods there ask for" } else { "" };
+            let has = |node: &&Node| {
+                format!("most {resource} has node {}: {}{others}", node.name, shown(resource, left(node, resource)))
+            };
+            most(resource).map(has)
+        };
         for amount in &amounts {
             let Amount { resource, list, nanos } = *amount;
-            let most = nodes.iter().max_by_key(|node| left(node, resource));
-            if let Some(most) = most.filter(|most| !holds(most, amount)) {
-                let others = if beside(resource) > 0 { ", beside what other pods there ask for" } else { "" };
-                let has = match left(most, resource) {
-                    0 => format!("no node that it may run on has any{others}"),
-                    left => format!(
-                        "the most that a node has which it may run on is {} (node {}{others})",
-                        shown(resource, left),
-                        most.name
-                    ),
+            if most(resource).is_some_and(|most| !holds(most, amount)) {
+                let what = match (nodes.iter().any(|node| node.has(resource) > 0), beside(resource) > 0) {
+                    (false, _) => "has any",
+                    (true, false) => "has as much",
+                    (true, true) => "has as much left",
                 };
                 let each = if times > 1 { format!(" by each of {times} pods there") } else { String::new() };
-                let field = format!("resources.{list}.{resource}");
-                return Err(NoRoom { field, why: format!("{} is asked for{each}, and {has}", shown(resource, nanos)) });
+                return Err(NoRoom {
+                    field: format!("resources.{list}.{resource}"),
+                    why: format!(
+                        "{} is asked for{each}, and no node that it may run on {what}",
+                        shown(resource, nanos)
+                    ),
+                    nodes: shows(amount).unwrap_or_default(),
+                });
             }
         }
         let all: Vec<_> = amounts.iter().map(|a| format!("{} {}", shown(a.resource, a.nanos), a.resource)).collect();
-        let why = format!("no node that it may run on has all of this: {}", all.join(", "));
-        Err(NoRoom { field: "resources.requests".to_owned(), why })
+        Err(NoRoom {
+            field: "resources.requests".to_owned(),
+            why: format!("no node that it may run on has all of this: {}", all.join(", ")),
+            nodes: amounts.iter().filter_map(shows).collect::<Vec<_>>().join(", "),
+        })
     }
 }
 

@@ -25,16 +25,17 @@ fn judged(
     placement: &Value,
     nodes: &[Node],
     volume: Option<&Volume>,
-) -> Result<(), (String, String)> {
+) -> Result<(), (String, String, String)> {
     let resources: Resources = serde_json::from_value(resources.clone()).unwrap();
     let placement: Placement = serde_json::from_value(placement.clone()).unwrap();
     let need = Need { resources: Some(&resources), placement: &placement };
     let place = volume.map(|volume| Place { volume, beside: BTreeMap::new(), times: 1 });
-    need.on(nodes, place.as_ref()).map_err(|no| (no.field, no.why))
+    need.on(nodes, place.as_ref()).map_err(|no| (no.field, no.why, no.nodes))
 }
 
+/// Teams learn what no node has, and the platform team alone which nodes there are, and what they have.
 #[test]
-fn what_no_node_has_is_named_with_the_most_that_one_has() {
+fn what_no_node_has_is_named_and_nodes_for_the_platform_alone() {
     let nodes = [
         node("a", &json!({})),
         node("b", &json!({"/status/allocatable/cpu": "7910m", "/status/allocatable/memory": "1Gi"})),
@@ -51,7 +52,8 @@ fn what_no_node_has_is_named_with_the_most_that_one_has() {
             json!({}),
             Some((
                 "resources.requests.cpu",
-                "8 is asked for, and the most that a node has which it may run on is 7910m (node b)",
+                "8 is asked for, and no node that it may run on has as much",
+                "most cpu has node b: 7910m",
             )),
         ),
         (
@@ -59,38 +61,49 @@ fn what_no_node_has_is_named_with_the_most_that_one_has() {
             json!({}),
             Some((
                 "resources.limits.memory",
-                "8192Mi is asked for, and the most that a node has which it may run on is 7946Mi (node a)",
+                "8192Mi is asked for, and no node that it may run on has as much",
+                "most memory has node a: 7946Mi",
             )),
         ),
         (
             json!({"requests": {"cpu": "5", "memory": "4Gi"}}),
             json!({}),
-            Some(("resources.requests", "no node that it may run on has all of this: 5 cpu, 4096Mi memory")),
+            Some((
+                "resources.requests",
+                "no node that it may run on has all of this: 5 cpu, 4096Mi memory",
+                "most cpu has node b: 7910m, most memory has node a: 7946Mi",
+            )),
         ),
         (
             json!({"requests": {"example.com/gpu": 1}}),
             json!({}),
-            Some(("resources.requests.example.com/gpu", "1 is asked for, and no node that it may run on has any")),
+            Some((
+                "resources.requests.example.com/gpu",
+                "1 is asked for, and no node that it may run on has any",
+                "most example.com/gpu has node b: 0",
+            )),
         ),
         (
             json!({"requests": {"cpu": "65"}}),
             tolerates,
             Some((
                 "resources.requests.cpu",
-                "65 is asked for, and the most that a node has which it may run on is 64 (node c)",
+                "65 is asked for, and no node that it may run on has as much",
+                "most cpu has node c: 64",
             )),
         ),
         (
             json!({}),
             json!({"nodeSelector": {"pool": "none", "a": "b"}}),
-            Some(("placement.nodeSelector", "no node has labels a=b,pool=none")),
+            Some(("placement.nodeSelector", "no node has labels a=b,pool=none", "3 nodes are known")),
         ),
         (
             json!({}),
             json!({"nodeSelector": {"pool": "c"}}),
             Some((
                 "placement.tolerations",
-                "each node with label pool=c has a taint that is not tolerated, such as gpu=yes:NoSchedule of node c",
+                "each node with label pool=c has a taint that is not tolerated",
+                "taint gpu=yes:NoSchedule of node c",
             )),
         ),
         (
@@ -98,11 +111,14 @@ fn what_no_node_has_is_named_with_the_most_that_one_has() {
             json!({"nodeSelector": {"pool": "a"}}),
             Some((
                 "resources.requests.cpu",
-                "5 is asked for, and the most that a node has which it may run on is 4 (node a)",
+                "5 is asked for, and no node that it may run on has as much",
+                "most cpu has node a: 4",
             )),
         ),
     ] {
-        let wanted = wanted.map_or(Ok(()), |(field, why): (&str, &str)| Err((field.to_owned(), why.to_owned())));
+        let wanted = wanted.map_or(Ok(()), |(field, why, nodes): (&str, &str, &str)| {
+            Err((field.to_owned(), why.to_owned(), nodes.to_owned()))
+        });
         assert_eq!(judged(&resources, &placement, &nodes, None), wanted, "{resources} {placement}");
         assert_eq!(judged(&resources, &placement, &[], None), Ok(()), "no node is known");
     }
@@ -155,15 +171,12 @@ fn a_volume_ties_its_pod_to_the_nodes_that_have_it() {
     let of_a = volume("kubernetes.io/hostname", "In", &json!(["a"]));
     let on = |resources: &Value, placement: &Value, volume: &Volume| judged(resources, placement, &nodes, Some(volume));
     assert_eq!(on(&json!({"requests": {"cpu": "4"}}), &json!({}), &of_a), Ok(()));
-    let (field, why) = on(&json!({"requests": {"cpu": "5"}}), &json!({}), &of_a).unwrap_err();
-    assert_eq!(field, "resources.requests.cpu");
-    assert!(why.ends_with("is 4 (node a)"), "{why}");
-    let (field, why) = on(&json!({}), &json!({"nodeSelector": {"pool": "b"}}), &of_a).unwrap_err();
+    let (field, _, nodes) = on(&json!({"requests": {"cpu": "5"}}), &json!({}), &of_a).unwrap_err();
+    assert_eq!((&*field, &*nodes), ("resources.requests.cpu", "most cpu has node a: 4"));
+    let (field, why, nodes) = on(&json!({}), &json!({"nodeSelector": {"pool": "b"}}), &of_a).unwrap_err();
     assert_eq!(field, "placement.nodeSelector");
-    assert_eq!(
-        why,
-        "no node with label pool=b has its volume: data-etcd-0 is on PersistentVolume pv-1, which only node a has"
-    );
+    assert_eq!(why, "no node with label pool=b has the volume of PersistentVolumeClaim data-etcd-0");
+    assert_eq!(nodes, "PersistentVolume pv-1, which only node a has");
     let large = json!({"requests": {"cpu": "9"}});
     for (elsewhere, fits) in [
         (volume("kubernetes.io/hostname", "In", &json!(["gone"])), true),
@@ -193,26 +206,34 @@ fn on_its_one_node_others_count_and_all_pods_that_have_to_be_there() {
         let resources: Resources = serde_json::from_value(json!({"requests": {"cpu": cpu}})).unwrap();
         let beside = BTreeMap::from([("cpu".to_owned(), quantity::nanos(beside).unwrap())]);
         let need = Need { resources: Some(&resources), placement: &placement };
-        need.on(&nodes, Some(&Place { volume: &volume, beside, times })).map_err(|no| no.why)
+        need.on(&nodes, Some(&Place { volume: &volume, beside, times })).map_err(|no| (no.why, no.nodes))
     };
     assert_eq!(judge("1", "3", 1), Ok(()));
     assert_eq!(judge("1", "1", 3), Ok(()));
-    for (cpu, beside, times, why) in [
+    for (cpu, beside, times, why, has) in [
         (
             "1",
             "3001m",
             1,
-            "1 is asked for, and the most that a node has which it may run on is 999m (node a, beside what other pods there ask for)",
+            "1 is asked for, and no node that it may run on has as much left",
+            "most cpu has node a: 999m, beside what other pods there ask for",
         ),
         (
             "2",
             "0",
             3,
-            "2 is asked for by each of 3 pods there, and the most that a node has which it may run on is 4 (node a)",
+            "2 is asked for by each of 3 pods there, and no node that it may run on has as much",
+            "most cpu has node a: 4",
         ),
-        ("1", "5", 1, "1 is asked for, and no node that it may run on has any, beside what other pods there ask for"),
+        (
+            "1",
+            "5",
+            1,
+            "1 is asked for, and no node that it may run on has as much left",
+            "most cpu has node a: 0, beside what other pods there ask for",
+        ),
     ] {
-        assert_eq!(judge(cpu, beside, times), Err(why.to_owned()));
+        assert_eq!(judge(cpu, beside, times), Err((why.to_owned(), has.to_owned())));
     }
 }
 

@@ -130,8 +130,8 @@ impl Backups {
     }
 }
 
-/// The host of a URL that has a [`port`], without brackets.
-fn host(url: &str) -> Option<&str> {
+/// The host of a URL that has a [`port`], without brackets. None: it is none.
+pub fn host(url: &str) -> Option<&str> {
     port(url)?;
     let authority = url.split_once("://")?.1.split('/').next()?;
     match authority.strip_prefix('[') {

@@ -2,6 +2,7 @@
 //! what is new in one of these types does not compile until it is taken into account.
 
 use super::{Backups, Config, Flags, Settings};
+use crate::meta_cluster::addresses::direct;
 use berth_api::common::AgentDelivery;
 use jiff::SignedDuration;
 
@@ -45,6 +46,7 @@ impl Settings {
             image_layout,
             pull_secrets,
             proxy,
+            direct: direct(),
             agent_image,
             agent_delivery,
             service_account: (!service_account.is_empty()).then(|| (namespace.clone(), service_account)),
@@ -99,6 +101,8 @@ mod tests {
             image_layout,
             pull_secrets,
             proxy,
+            // Of the build.
+            direct: _,
             agent_image,
             agent_delivery,
             service_account,

@@ -8,13 +8,14 @@ mod helpers;
 pub(crate) mod may_change;
 mod rollouts;
 
-pub use backups::{BackupStore, Backups, DefaultBackups, port};
+pub use backups::{BackupStore, Backups, DefaultBackups, host, port};
 pub use config::Config;
 pub use flags::Flags;
 pub use helpers::HelperDefaults;
 pub use may_change::MayChange;
 pub use rollouts::Rollouts;
 
+use crate::meta_cluster::addresses::direct;
 use berth_api::common::AgentDelivery;
 use berth_api::etcd_bootstrap::vpc::Rules;
 use berth_api::proxy::Proxy;
@@ -38,6 +39,8 @@ pub struct Settings {
     pub pull_secrets: Vec<String>,
     /// By which API servers and Jobs reach the outside, where the spec says nothing. Default: by none.
     pub proxy: Option<Proxy>,
+    /// What API servers of new releases reach without it, beside what is the tenant's own. Default: what this build knows.
+    pub direct: Vec<String>,
     /// Image of Berth's agent that new tenants are pinned to.
     pub agent_image: String,
     /// How the agent gets into the pods of new tenants. Default: by an init container.
@@ -201,6 +204,7 @@ impl Default for Settings {
             image_layout: Layout::default(),
             pull_secrets: vec![],
             proxy: None,
+            direct: direct(),
             agent_image: flags::AGENT_IMAGE.default.into(),
             agent_delivery: AgentDelivery::default(),
             service_account: None,

@@ -5,6 +5,7 @@ use super::last_words::last_words;
 use super::rules;
 use crate::object_meta::{deleting, label};
 use crate::observed::Observed;
+use crate::room::without_nodes;
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::{FoundData, Hold, HoldReason};
 use berth_api::{labels, names};
@@ -19,8 +20,10 @@ pub fn pod_problem(pod: &Value) -> Option<(Reason, String)> {
         return None;
     }
     if let Some(placed) = condition(pod, "PodScheduled").filter(|placed| placed["status"] == "False") {
-        let message = placed["message"].as_str().unwrap_or("no node takes it");
-        return Some((Reason::Unschedulable, format!("pod {name}: not scheduled: {message}")));
+        let why = without_nodes(placed["message"].as_str().unwrap_or_default());
+        let namespace = pod.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or("?");
+        let more = format!("for the platform team: kubectl -n {namespace} describe pod {name}");
+        return Some((Reason::Unschedulable, format!("pod {name}: not scheduled: {why} ({more})")));
     }
     for c in container_statuses(pod) {
         let container = c["name"].as_str().unwrap_or("?");

@@ -11,6 +11,7 @@ const TABLES: &[(&str, &str)] = &[
     ("plan-cluster/validate/trusted_ca.rs", "the tests in it"),
     ("plan-cluster/validate/kubelet/", "validate/kubelet/tests.rs, and tests/it/kubelet with the real kubelet"),
     ("plan-cluster/inside/edited.rs", "what Events inside a tenant say: the tests in it"),
+    ("plan/room/", "room/tests.rs, and the tests in room/scheduler.rs"),
     ("plan/workload/last_words.rs", "what components say as they end: the tests beside it"),
 ];
 
@@ -117,11 +118,6 @@ const NOT_SHOWN: &[(&str, &str, &str)] = &[
     ("plan", "BEGIN CERTIFICATE", "what a PEM file has"),
     ("plan", "the CA in {issuer}", "the CA that lacks is said first"),
     ("plan", "there is none", "`kubectl berth plan`"),
-    ("plan", " and others like it have", "beside the message about a volume of one node"),
-    ("plan", "each node{with}", "crates/plan/src/room/tests.rs has each of what no node has"),
-    ("plan", " that has its volume", "crates/plan/src/room/tests.rs has each of what no node has"),
-    ("plan", "no node that it may run on has", "crates/plan/src/room/tests.rs has each of what no node has"),
-    ("plan", " by each of {times} pods there", "crates/plan/src/room/tests.rs has each of what no node has"),
 ];
 
 /// What a planner's messages are made in.

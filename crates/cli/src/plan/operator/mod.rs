@@ -2,7 +2,7 @@
 
 mod process;
 
-use berth_kubeio::{Io, agent_delivery, meta_ranges, node_room, read_pull_secrets};
+use berth_kubeio::{Io, agent_delivery, meta_nodes, meta_ranges, read_pull_secrets};
 use berth_plan::meta_cluster::addresses::MetaRanges;
 use berth_plan::settings::Config;
 use berth_plan::{MetaCluster, Settings};
@@ -64,7 +64,8 @@ pub(super) async fn settings(io: &Io, namespace: &str) -> Found {
         ));
     }
     let given = config.given.clone();
-    let ranges = meta_ranges(io, given.clone()).await.map_err(|e| e.to_string());
+    let nodes = meta_nodes(io).await;
+    let ranges = meta_ranges(io, given.clone(), &nodes).await.map_err(|e| e.to_string());
     if let Err(error) = &ranges {
         notes.push(format!(
             "not all addresses of the meta cluster are known, so networks of new Clusters are not checked against them, and NetworkPolicies that name them are not compared: {error}"
@@ -77,7 +78,7 @@ pub(super) async fn settings(io: &Io, namespace: &str) -> Found {
     let settings = Settings::from_chart(process.flags, delivery, config);
     // Of what this user may not read nothing is planned.
     let (pull_secrets, _) = read_pull_secrets(io, &settings.backups.namespace, &settings.pull_secrets).await;
-    let room = node_room(io).await.ok().map(Arc::new);
+    let room = nodes.ok().map(|nodes| Arc::new(nodes.room));
     let meta = MetaCluster { pull_secrets, room, ..MetaCluster::new(ranges, &settings) };
     Found { settings, meta: Arc::new(meta), given, notes }
 }

@@ -26,6 +26,16 @@ const CASES: &[Case] = &[
         f.nodes(Some("1.37.0"));
         f.version(NEW);
     }),
+    ("the next minor, whose kubelet has a feature gate of spec.kubelet.config locked", |f| {
+        f.cluster.spec.kubelet.config =
+            serde_json::from_value(json!({"featureGates": {"ImageVolume": false}})).unwrap();
+        f.version(NEW);
+    }),
+    ("the next minor, whose kubelet does not know a feature gate of spec.kubelet.config", |f| {
+        f.cluster.spec.kubelet.config =
+            serde_json::from_value(json!({"featureGates": {"MemoryManager": true}})).unwrap();
+        f.version(NEW);
+    }),
     ("the next minor, with a kubelet that tells no version", |f| {
         f.nodes(Some("unknown"));
         f.version(NEW);

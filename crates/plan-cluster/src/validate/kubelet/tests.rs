@@ -146,6 +146,44 @@ fn a_minor_has_its_own_fields_and_gates() {
     assert_eq!(said(&all), "", "what is on is not known");
 }
 
+#[test]
+fn what_the_next_minor_refuses_is_named_with_it() {
+    for (next, config, message) in [
+        ("1.36", json!({"maxPods": 30, "featureGates": {"ImageVolume": true, "Whatever": true}}), ""),
+        ("1.35", json!({"featureGates": {"ImageVolume": false, "MemoryManager": true}}), ""),
+        (
+            "1.36",
+            json!({"featureGates": {"NodeLogQuery": false}}),
+            "kubelet 1.36 refuses spec.kubelet.config.featureGates.NodeLogQuery: cannot be turned off: Kubernetes 1.36 has it locked. Remove it",
+        ),
+        (
+            "1.36",
+            json!({"featureGates": {"GitRepoVolumeDriver": true}}),
+            "kubelet 1.36 refuses spec.kubelet.config.featureGates.GitRepoVolumeDriver: cannot be turned on: Kubernetes 1.36 has it locked. Remove it",
+        ),
+        (
+            "1.36",
+            json!({"featureGates": {"MemoryManager": true, "ImageVolume": false}}),
+            "kubelet 1.36 refuses spec.kubelet.config.featureGates.MemoryManager: is a feature gate that it does not know any more. Remove it. spec.kubelet.config has 1 more of such faults",
+        ),
+        (
+            "1.35",
+            json!({"imageMaximumGCAge": "1h", "featureGates": {"ImageMaximumGCAge": false}}),
+            "kubelet 1.35 refuses spec.kubelet.config.featureGates.ImageMaximumGCAge: cannot be turned off: Kubernetes 1.35 has it locked. Remove it",
+        ),
+    ] {
+        let said = refusal_by_next(config.as_object().unwrap(), next.parse().unwrap()).unwrap_or_default();
+        assert!(said.starts_with(message) && said.is_empty() == message.is_empty(), "{config}: {said}");
+    }
+}
+
+#[test]
+fn each_minor_but_the_oldest_says_what_it_changes_of_gates() {
+    let minors = berth_render::Catalog::builtin().minors();
+    let silent: Vec<_> = minors.iter().skip(1).filter(|minor| refused_gates(**minor).next().is_none()).collect();
+    assert!(silent.is_empty(), "{silent:?}: a row in validate/kubelet/next.rs");
+}
+
 /// A message is quoted in conditions.
 #[test]
 fn what_a_user_wrote_stays_short_and_its_values_unsaid() {
@@ -160,5 +198,22 @@ fn what_a_user_wrote_stays_short_and_its_values_unsaid() {
         assert!(!said.is_empty() && said.len() < 500 && !said.contains('\n') && !said.contains("hunter2"), "{said}");
     }
     let much = json!({"allowedUnsafeSysctls": vec!["x".repeat(1000); 70]});
-    assert!(said(&much).ends_with("bytes of JSON. At most 65536 are possible"), "{}", said(&much));
+    assert!(said(&much).ends_with("six each). At most 65536 are possible"), "{}", said(&much));
+}
+
+/// Berth reads what it wrote, in an answer of 256 KiB, whatever a configuration is full of.
+#[test]
+fn what_is_taken_is_read_again() {
+    for of in ["x", "<", "\"", "\\", "\u{1}", "\u{2028}", "é"] {
+        let with = |n: usize| json!({"staticPodURLHeader": {"X": vec![of.repeat(n)]}});
+        let is_taken = |n: usize| !said(&with(n)).contains("bytes of JSON");
+        let mut most = 0;
+        for step in (0..17).rev().map(|bit| 1 << bit) {
+            most += if is_taken(most + step) { step } else { 0 };
+        }
+        // The ConfigMap has it as a string.
+        let answer = Value::from(with(most).to_string()).to_string();
+        let answer = answer.len() + 5 * answer.matches(['<', '>', '&', '\u{2028}']).count();
+        assert!(most > 5000 && answer < 192 << 10, "{of:?}: {most} times, {answer} bytes");
+    }
 }

@@ -4,7 +4,7 @@
 
 mod cases;
 
-use berth_plan_cluster::kubelet_faults;
+use berth_plan_cluster::{kubelet_faults, refused_gates};
 use berth_render::values::JoinValues;
 use berth_render::{Catalog, TenantSet, render_tenant_set};
 use berth_testkit::apiserver::binary;
@@ -100,6 +100,17 @@ fn kubelet_and_berth_refuse_the_same_configurations() {
         all.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
     assert!(found.is_empty(), "{} of {}: {found:#?}", found.len(), cases.len());
+}
+
+/// With each it would have started in the minor before.
+#[test]
+fn kubelet_refuses_the_gates_that_its_minor_gave_up() {
+    let kubelet = Kubelet::new();
+    let taken = refused_gates(MINOR.parse().unwrap()).filter(|(name, to)| {
+        let config = serde_json::json!({"featureGates": {*name: to}});
+        kubelet.refuses(config.as_object().unwrap()).is_none()
+    });
+    assert_eq!(taken.collect::<Vec<_>>(), []);
 }
 
 /// What it takes, it takes together, too.
