@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn nobody_gets_one_twice() {
         let mut all = ports::<64>().to_vec();
-        let threads: Vec<_> = (0..8).map(|_| std::thread::spawn(|| ports::<16>())).collect();
+        let threads: Vec<_> = (0..8).map(|_| std::thread::spawn(ports::<16>)).collect();
         all.extend(threads.into_iter().flat_map(|t| t.join().unwrap()));
         all.sort_unstable();
         all.dedup();
