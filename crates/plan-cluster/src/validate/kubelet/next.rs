@@ -3,7 +3,7 @@
 //! Gates are named here by what changes with a minor. Of the minor that a tenant has, no name is judged: its nodes may have older kubelets.
 
 use super::fault::Fault;
-use super::{faults, said};
+use super::judge::{faults, said};
 use berth_api::version::Minor;
 use serde_json::{Map, Value};
 

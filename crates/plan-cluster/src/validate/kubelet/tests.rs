@@ -1,5 +1,5 @@
 use super::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn said(config: &Value) -> String {
     said_of("1.36", config)
