@@ -114,7 +114,7 @@ fn name_of(t: &Tenant<'_>, digest: &str) -> Option<String> {
     if mounted.contains(&plain) {
         return Some(plain);
     }
-    let key = t.observed.secrets.get(&t.secret(names::APISERVER_ENCRYPTION))?.digests.get("encryption.yaml")?;
+    let key = t.observed.secrets.get(&t.secret(names::APISERVER_ENCRYPTION))?.naming_key.as_ref()?;
     Some(names::audit_webhook(&sha256(format!("{key}/{digest}").as_bytes())))
 }
 
@@ -129,10 +129,21 @@ fn unrecorded(t: &Tenant<'_>, source: &str, recorded: &[&String]) -> Option<Stri
         .map(|(_, _, name)| name.clone())
 }
 
-/// The copy that a release runs with. `recorded`: those of all releases; the one of a release without, of an earlier build, is another.
+/// The copy that a release runs with. `recorded`: those of all releases. That of a release without, of an earlier build, is the one that is
+/// mounted and says what the Secret says; or else another than those, or the newest: a later release may have recorded the same.
 pub(crate) fn copy_of(t: &Tenant<'_>, release: &Release, recorded: &[&String]) -> Option<String> {
     let webhook = release.api_server.audit.webhook.as_ref()?;
-    release.audit_copy.clone().or_else(|| unrecorded(t, &webhook.secret_ref.name, recorded))
+    let name = &webhook.secret_ref.name;
+    let said = || {
+        let now = name_of(t, read(t, &secret(t, webhook)).ok()?)?;
+        (mounted(t).contains(&now) && !recorded.contains(&&now)).then_some(now)
+    };
+    release
+        .audit_copy
+        .clone()
+        .or_else(said)
+        .or_else(|| unrecorded(t, name, recorded))
+        .or_else(|| unrecorded(t, name, &[]))
 }
 
 /// Whether the newest release may go on with its copy: the Secret says what it said then, or nothing of use.

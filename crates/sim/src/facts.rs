@@ -50,6 +50,7 @@ pub(super) fn of(plan: &SecretPlan, observed: &Observed, now: Timestamp) -> Secr
             SecretEntry::EncryptionConfig => {
                 random(&["encryption.yaml"]);
                 facts.encryption_ok = true;
+                facts.naming_key = Some(UNKNOWN.to_owned());
             }
             SecretEntry::Kubeconfig { server, spec, issuer: ca, .. } => {
                 random(&["value"]);

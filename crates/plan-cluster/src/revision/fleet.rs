@@ -14,10 +14,11 @@ fn target(revision: &Revision<'_>) -> Option<String> {
     Some(if revision.is_by_templates() { target_of_templates(version, &spec.pin) } else { version.clone() })
 }
 
-/// They differ in nothing but the version.
+/// They differ in nothing but the version. An earlier build recorded no copy of an audit webhook's Secret.
 fn only_version(before: &Revision<'_>, after: &Revision<'_>) -> bool {
     let (Some(before), Some(after)) = (before.release(), after.release()) else { return false };
-    Release { version: before.version.clone(), ..after.clone() } == *before
+    let audit_copy = before.audit_copy.as_ref().and(after.audit_copy.clone());
+    Release { version: before.version.clone(), audit_copy, ..after.clone() } == *before
 }
 
 impl<'a> Rollout<'a> {
@@ -112,10 +113,10 @@ impl<'a> Rollout<'a> {
     /// Whether the spec asks for it: the issuers that were accepted beside what it asked for aside.
     pub(super) fn asks_for(&self, revision: &Revision<'_>) -> bool {
         let cluster = self.input.object;
+        let own = record::plain(cluster, Release::of(&cluster.spec));
         let copy = self.asked.audit_copy.as_ref();
-        revision
-            .asked(cluster)
-            .is_some_and(|(asked, of)| asked == record::plain(cluster, Release::of(&cluster.spec)) && of == copy)
+        let is_its_copy = |of: Option<&String>| copy.is_none_or(|copy| of.or(self.former_copy.as_ref()) == Some(copy));
+        revision.asked(cluster).is_some_and(|(asked, of)| asked == own && is_its_copy(of))
     }
 
     pub(crate) fn newest_failed(&self) -> bool {

@@ -33,6 +33,7 @@ impl<'a> Rollout<'a> {
             wanted: asked.clone(),
             asked,
             issuers,
+            former_copy: None,
             hold: None,
             refusal: None,
             adopts: None,
@@ -41,6 +42,8 @@ impl<'a> Rollout<'a> {
             failure: None,
             canary: None,
         };
+        let unrecorded = Release { audit_copy: None, ..rollout.asked.clone() };
+        rollout.former_copy = audit::copy_of(t, &unrecorded, &rollout.copies());
         rollout.adopts = rollout.adopted(t);
         rollout.canary = rollout.canary(t);
         rollout.failure = rollout

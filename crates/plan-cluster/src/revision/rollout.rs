@@ -32,6 +32,8 @@ pub(crate) struct Rollout<'a> {
     pub(super) asked: Release,
     /// Those issuers.
     pub(super) issuers: Issuers,
+    /// The copy of an audit webhook's Secret that a release of the spec ran with of which an earlier build recorded none.
+    pub(super) former_copy: Option<String>,
     /// Why that does not begin yet.
     pub(super) hold: Option<Hold>,
     /// Why nothing of that begins, and nothing is waited for.
@@ -89,7 +91,7 @@ impl<'a> Rollout<'a> {
     }
 
     /// The copies of an audit webhook's Secret that are recorded.
-    fn copies(&self) -> Vec<&String> {
+    pub(super) fn copies(&self) -> Vec<&String> {
         self.all.iter().filter_map(|revision| revision.release()?.audit_copy.as_ref()).collect()
     }
 

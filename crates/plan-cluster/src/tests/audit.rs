@@ -261,6 +261,34 @@ fn what_an_earlier_build_mounted_and_recorded_goes_on_and_is_the_way_back() {
     assert_eq!((f.condition("Ready").1.as_str(), f.mounts()), ("RolledBack", Some(before)));
 }
 
+/// The release after it records the same copy: it is that of the one before all the same.
+#[test]
+fn a_change_after_an_earlier_build_goes_back_though_the_secret_is_lost() {
+    let mut f = audited();
+    f.earlier();
+    let before = f.mounts();
+    f.flag("v");
+    f.reconcile();
+    f.world.remove(&team(SECRET));
+    f.does_not_come_up();
+    assert_eq!((f.condition("Ready").1.as_str(), f.mounts()), ("RolledBack", before), "{}", f.condition("Ready").2);
+}
+
+#[test]
+fn a_way_back_by_hand_to_what_an_earlier_build_recorded_waits_for_no_window() {
+    let mut f = audited();
+    f.earlier();
+    f.flag("v");
+    f.reconcile();
+    f.stuck(names::APISERVER, 2);
+    f.window("03:00", "UTC");
+    f.world.log.clear();
+    f.cluster.spec.api_server.extra_args.clear();
+    f.reconcile();
+    assert_ne!(f.condition("Ready").1, "WaitingForWindow");
+    assert!(f.world.log.iter().any(|write| write.contains("Deployment")), "{:#?}", f.world.log);
+}
+
 #[test]
 fn neither_a_name_nor_a_record_is_made_from_the_credentials_alone() {
     let f = audited();

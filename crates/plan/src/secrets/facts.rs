@@ -28,6 +28,9 @@ pub struct SecretFacts {
     pub digests: BTreeMap<String, String>,
     /// False if `encryption.yaml` is there and does not hold a usable key.
     pub encryption_ok: bool,
+    /// What makes names that tell nothing of what they are for, from `encryption.yaml`, in hexadecimal. Nothing shows it, other than
+    /// the digest of that file, which a backup records.
+    pub naming_key: Option<String>,
     /// What a store's Secret says that is no secret: where it is.
     pub store: BTreeMap<String, String>,
     /// What an audit webhook's Secret holds: SHA-256 of the kubeconfig as API servers get it, in hexadecimal, or what is wrong with it.
@@ -54,6 +57,8 @@ impl SecretFacts {
             .map(|(public, private)| berth_pki::inspect_service_account(public, private));
         let kubeconfig = data.get("value").map(|v| Box::new(berth_pki::parse_kubeconfig_certificate(v)));
         let encryption_ok = data.get("encryption.yaml").is_some_and(|v| encryption_ok(v));
+        let naming_key =
+            data.get("encryption.yaml").map(|v| sha256(&[b"berth.dev/names of copies:", v.as_slice()].concat()));
         let digests = data.iter().map(|(k, v)| (k.clone(), sha256(v))).collect();
         let plain =
             |key: &&str| Some(((*key).to_owned(), std::str::from_utf8(data.get(*key)?).ok()?.trim().to_owned()));
@@ -69,6 +74,7 @@ impl SecretFacts {
             kubeconfig,
             digests,
             encryption_ok,
+            naming_key,
             store,
             audit_webhook,
             refused: None,
