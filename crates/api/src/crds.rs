@@ -6,6 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSON, JSONSchemaProps, ValidationRule,
 };
 use kube_core::CustomResourceExt;
+use serde_json::Value;
 
 /// A custom resource of Berth.
 struct Row {
@@ -46,6 +47,36 @@ pub fn all() -> Vec<CustomResourceDefinition> {
 /// Their names, such as `clusters.berth.dev`.
 pub fn names() -> Vec<String> {
     all().into_iter().filter_map(|crd| crd.metadata.name).collect()
+}
+
+/// The first field of `built` that the definition in the cluster does not have, as a path: it is of an older release, and the API server would
+/// leave that out of whatever is written.
+pub fn lacking(live: &CustomResourceDefinition, built: &CustomResourceDefinition) -> Option<String> {
+    let schema = |crd: &CustomResourceDefinition, version: &str| {
+        let version = crd.spec.versions.iter().find(|v| v.name == version)?;
+        serde_json::to_value(version.schema.as_ref()?.open_api_v3_schema.as_ref()?).ok()
+    };
+    built.spec.versions.iter().find_map(|version| {
+        let Some(live) = schema(live, &version.name) else { return Some(version.name.clone()) };
+        lacks(&live, &schema(built, &version.name)?, "")
+    })
+}
+
+fn lacks(live: &Value, built: &Value, path: &str) -> Option<String> {
+    if built["x-kubernetes-preserve-unknown-fields"] == true {
+        return None;
+    }
+    let inner = ["items", "additionalProperties"];
+    let of_lists = inner.iter().filter(|key| built[**key].is_object());
+    of_lists.map(|key| lacks(&live[*key], &built[*key], path)).find_map(|found| found).or_else(|| {
+        built["properties"].as_object()?.iter().find_map(|(name, built)| {
+            let path = format!("{path}.{name}");
+            match live["properties"].get(name) {
+                Some(live) => lacks(live, built, &path),
+                None => Some(path.trim_start_matches('.').to_owned()),
+            }
+        })
+    })
 }
 
 /// The kinds, each with the types of conditions that it publishes.
@@ -117,6 +148,31 @@ mod tests {
     fn every_row_is_of_its_kind() {
         let kinds: Vec<String> = all().into_iter().map(|crd| crd.spec.names.kind).collect();
         assert!(kinds.iter().eq(conditions().map(|(kind, _)| kind)), "{kinds:?}");
+    }
+
+    #[test]
+    fn what_an_older_release_does_not_have_is_named() {
+        let names = |crd: &CustomResourceDefinition| crd.metadata.name.clone();
+        for built in all() {
+            assert_eq!(lacking(&built, &built), None, "{:?}", names(&built));
+        }
+        let without = |path: &str| {
+            let mut old = all().into_iter().find(|crd| crd.spec.names.kind == "ClusterRevision").unwrap();
+            let built = old.clone();
+            let mut schema = serde_json::to_value(&old.spec.versions[0].schema).unwrap();
+            let (parent, name) = path.rsplit_once('/').unwrap();
+            let fields = schema.pointer_mut(&format!("/openAPIV3Schema{parent}")).unwrap().as_object_mut().unwrap();
+            assert!(fields.remove(name).is_some(), "{path} is no field");
+            old.spec.versions[0].schema = serde_json::from_value(schema).unwrap();
+            // What is newer in the cluster is of no concern to an older operator.
+            assert_eq!(lacking(&built, &old), None, "{path}");
+            lacking(&old, &built)
+        };
+        let release = "/properties/spec/properties/release/properties";
+        assert_eq!(without(&format!("{release}/auditCopy")).as_deref(), Some("spec.release.auditCopy"));
+        let extra = "/apiServer/properties/extraArgs/items/properties/value";
+        assert_eq!(without(&format!("{release}{extra}")).as_deref(), Some("spec.release.apiServer.extraArgs.value"));
+        assert_eq!(without("/properties/status").as_deref(), Some("status"));
     }
 
     #[test]

@@ -3,8 +3,7 @@
 use crate::context::Context;
 use crate::{controllers, fleet_tasks};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::Api;
-use kube::api::PartialObjectMeta;
+use kube::{Api, ResourceExt as _};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -33,10 +32,18 @@ pub async fn wait_for_crds(ctx: &Context) {
     }
 }
 
-async fn missing(crds: &Api<PartialObjectMeta<CustomResourceDefinition>>) -> Option<String> {
-    for name in berth_api::crds::names() {
-        let why = match tokio::time::timeout(Duration::from_secs(5), crds.get_metadata_opt(&name)).await {
-            Ok(Ok(Some(_))) => continue,
+async fn missing(crds: &Api<CustomResourceDefinition>) -> Option<String> {
+    for built in berth_api::crds::all() {
+        let name = built.name_any();
+        let why = match tokio::time::timeout(Duration::from_secs(5), crds.get_opt(&name)).await {
+            Ok(Ok(Some(live))) => match berth_api::crds::lacking(&live, &built) {
+                None => continue,
+                Some(field) => {
+                    format!(
+                        " has no {field}: it is of an older release than this operator; upgrade the chart berth-crds"
+                    )
+                }
+            },
             Ok(Ok(None)) => " is not there; install the chart berth-crds".to_owned(),
             Ok(Err(e)) => format!(": {e}"),
             Err(_) => return Some("the API server does not answer".into()),
