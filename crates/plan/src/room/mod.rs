@@ -9,7 +9,7 @@ mod scheduler;
 mod used;
 
 pub use node::Node;
-pub use scheduler::{is_of_the_pod, without_nodes};
+pub use scheduler::{is_of_the_pod, recorded_without_nodes, without_nodes};
 pub use used::{PodThere, beside};
 
 use berth_api::common::{Placement, Resources};
