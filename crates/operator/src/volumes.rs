@@ -1,5 +1,6 @@
 //! Where members' volumes are, while a node with room for what the spec asks for is looked for: read ever less often, as long as nothing changes
-//! that was asked. What was found a while ago only holds a change back: one that fits begins with the reading that says so.
+//! that was asked. What was found a while ago only holds a change back: one that fits begins with the reading that says so, and a reading that
+//! failed says nothing.
 
 use crate::memory::Memory;
 use berth_api::etcd_cluster::EtcdCluster;

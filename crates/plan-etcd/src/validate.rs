@@ -12,6 +12,7 @@ use berth_api::version::{Minor, Version};
 use berth_api::{names, quantity};
 use berth_plan::model::{Stage, StageId, State};
 use berth_plan::objects::ensure_templates;
+use berth_plan::room::recorded_without_nodes;
 use berth_plan::workload;
 use berth_render::{Catalog, Kind};
 
@@ -159,7 +160,7 @@ pub(super) fn wanted_version(s: &Subject<'_>) -> Result<Version, State> {
             Reason::RolledBack,
             format!(
                 "etcd {wanted} did not come up: {}. Berth went back to {runs}. Correct what the message names; then set it to {runs}, and to {wanted} again",
-                failed.why
+                recorded_without_nodes(&failed.why)
             ),
         ),
         None => another_image(s).map_or(Ok(wanted), |why| Err(State::blocked(Reason::InvalidSpec, why))),

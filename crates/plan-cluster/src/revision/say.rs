@@ -11,6 +11,7 @@ use berth_api::conditions::Reason;
 use berth_api::revision::{Release, RevisionOutcome as Outcome};
 use berth_api::{Cluster, labels};
 use berth_plan::model::{Plan, Stage, StageId, State};
+use berth_plan::room::recorded_without_nodes;
 
 fn version<'a>(revision: &'a Revision<'_>) -> &'a str {
     revision.version().map_or("?", String::as_str)
@@ -54,8 +55,8 @@ pub(super) fn why(rollout: &Rollout<'_>, t: &Tenant<'_>, plan: &Plan, outcome: O
     Some(format!("{failed}. No rollback: {why}"))
 }
 
-fn message<'a>(revision: &'a Revision<'_>) -> &'a str {
-    revision.status.message.as_deref().unwrap_or("?").trim_end_matches('.')
+fn message(revision: &Revision<'_>) -> String {
+    recorded_without_nodes(revision.status.message.as_deref().unwrap_or("?")).trim_end_matches('.').to_owned()
 }
 
 /// Of one that was taken back.

@@ -8,9 +8,10 @@ use berth_api::common::{Placement, Resources};
 use berth_api::names;
 use berth_plan::etcd_home::name_of;
 use berth_plan::observed::Observed;
-use berth_plan::room::{Need, NoRoom, Node, Place, PodThere, beside};
+use berth_plan::room::{Need, NoRoom, Node, Place, PodThere, Unread, Volume, beside};
 use berth_render::Kind;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 fn need(etcd: &EtcdCluster) -> Need<'_> {
@@ -83,12 +84,23 @@ fn place<'a>(s: &Subject<'a>, nodes: &[Node], members: &[String], member: &str) 
     Some(Place { volume, beside, times: i128::try_from(there.len().max(1)).unwrap_or(1) })
 }
 
-/// What no node could hold of what the spec asks for.
-fn no_room(s: &Subject<'_>) -> Option<NoRoom> {
+/// Whether nodes could hold what the spec asks for, or do not tell, or what none could hold of it. None: they are not known, or it asks for no
+/// more than what runs.
+fn judged(s: &Subject<'_>) -> Option<Result<bool, NoRoom>> {
     let known = s.observed.meta.room.as_deref().filter(|_| is_more(s.etcd, s.observed));
     let (nodes, set) = (known?, s.get(Kind::StatefulSet, s.name)?);
     let (need, members, runs) = (need(s.etcd), s.members(), &set["spec"]["template"]);
-    members.iter().find_map(|member| need.beside(runs, nodes, place(s, nodes, &members, member).as_ref()).err())
+    let of = |member: &String| need.beside(runs, nodes, place(s, nodes, &members, member).as_ref());
+    let each: Result<Vec<bool>, NoRoom> = members.iter().map(of).collect();
+    Some(each.map(|each| each.into_iter().all(|could| could)))
+}
+
+/// What could not be read of a member's volume, with its claim: what the operator has no right to only where there is nothing else.
+fn unread<'a>(s: &Subject<'a>) -> Option<(&'a str, &'a Unread)> {
+    let volumes: &'a BTreeMap<String, Volume> = &s.observed.volumes;
+    let members = s.members();
+    let all = members.iter().filter_map(|member| volumes.get(member));
+    all.filter_map(|volume| Some((&*volume.claim, volume.unread.as_ref()?))).min_by_key(|(_, unread)| unread.is_denied)
 }
 
 fn is_not_judged(s: &Subject<'_>) -> bool {
@@ -99,21 +111,29 @@ fn said(NoRoom { field, why, .. }: &NoRoom) -> String {
     format!("spec.{field} (spec.etcd.{field} of its Cluster): {why}")
 }
 
+fn not_read(claim: &str) -> String {
+    format!(
+        "spec.resources or spec.placement (spec.etcd.resources and spec.etcd.placement of its Cluster): whether a node has room for a member with it is not known, since the volume of PersistentVolumeClaim {claim}, or what pods on its node ask for, could not be read"
+    )
+}
+
 /// What nodes say of what the spec asks for.
 pub(super) fn nodes(s: &Subject<'_>) -> Nodes {
     if is_not_judged(s) {
         return Nodes::Could;
     }
-    let is_known = s.observed.meta.room.is_some() && is_more(s.etcd, s.observed);
-    match no_room(s) {
-        Some(no_room) => Nodes::NoneCould(said(&no_room)),
-        None if is_known => Nodes::Could,
-        None => Nodes::Unknown,
+    match (judged(s), unread(s)) {
+        (Some(Err(no_room)), _) => Nodes::NoneCould(said(&no_room)),
+        (Some(Ok(_)), Some((claim, unread))) if !unread.is_denied => Nodes::NotRead(not_read(claim)),
+        (Some(Ok(true)), None) => Nodes::Could,
+        (Some(Ok(_)) | None, _) => Nodes::Unknown,
     }
 }
 
 /// What the platform team is told of a change that is not begun.
 pub(super) fn for_platform(s: &Subject<'_>) -> Option<String> {
-    let no_room = no_room(s).filter(|_| !is_not_judged(s))?;
-    Some(format!("{} ({})", said(&no_room), no_room.nodes))
+    match (judged(s).filter(|_| !is_not_judged(s))?, unread(s)) {
+        (Err(no_room), _) => Some(format!("{} ({})", said(&no_room), no_room.nodes)),
+        (Ok(_), unread) => unread.map(|(claim, unread)| format!("{} ({})", not_read(claim), unread.why)),
+    }
 }

@@ -112,6 +112,15 @@ fn is_foreseen(s: &Subject<'_>) -> bool {
 /// What the spec asks for and no node took, or could take.
 pub(super) fn refusal(s: &Subject<'_>) -> Option<State> {
     let refused = noted(s.get(Kind::StatefulSet, s.name)?)?.refused.filter(|refused| refused.spec == digest(s.etcd))?;
+    if refused.is_unread {
+        let why = refused.why;
+        return Some(State::blocked(
+            Reason::Unschedulable,
+            format!(
+                "{why}. No member was stopped for it. Berth reads it again within some minutes. If that goes on, ask the platform team: the operator's log has the error"
+            ),
+        ));
+    }
     if refused.is_foreseen {
         let why = refused.why.trim_end_matches('.');
         return Some(State::blocked(Reason::Unschedulable, format!("{why}. No member was stopped for it. {WAY_OUT}")));

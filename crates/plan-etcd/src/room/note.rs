@@ -48,6 +48,9 @@ pub(super) struct Refused {
     /// one that was tried.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_foreseen: bool,
+    /// Foreseen, but no more than that it could not be read whether one could hold it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_unread: bool,
 }
 
 /// How the pods of the live template are.
@@ -61,6 +64,13 @@ pub(super) enum Pods {
     Away,
     /// None of these.
     Changing,
+}
+
+impl Refused {
+    /// The scheduler says so of a pod.
+    fn found(spec: &str, why: &str) -> Self {
+        Self { spec: spec.to_owned(), why: why.to_owned(), is_back: false, is_foreseen: false, is_unread: false }
+    }
 }
 
 impl Note {
@@ -121,9 +131,9 @@ fn is_less(a: &Value, b: &Value) -> bool {
     matches!((a.as_str(), b.as_str()), (Some(a), Some(b)) if quantity::is_less(a, b))
 }
 
-fn foreseen(live: &Shape, spec: &str, why: &str) -> Note {
-    let refused = Refused { spec: spec.to_owned(), why: why.to_owned(), is_back: true, is_foreseen: true };
-    Note { ran: live.clone(), refused: Some(refused), asked: None }
+fn foreseen(ran: &Shape, spec: &str, (why, is_unread): (&str, bool)) -> Note {
+    let refused = Refused { spec: spec.to_owned(), why: why.to_owned(), is_back: true, is_foreseen: true, is_unread };
+    Note { ran: ran.clone(), refused: Some(refused), asked: None }
 }
 
 /// What nodes say of themselves.
@@ -135,6 +145,19 @@ pub(super) enum Nodes {
     Could,
     /// None could, and why.
     NoneCould(String),
+    /// What they say depends on what could not be read: that. The next reading tells.
+    NotRead(String),
+}
+
+impl Nodes {
+    /// Why nothing is begun, and whether that is a reading that failed.
+    fn refusal(&self) -> Option<(&str, bool)> {
+        match self {
+            Self::Unknown | Self::Could => None,
+            Self::NoneCould(why) => Some((why, false)),
+            Self::NotRead(why) => Some((why, true)),
+        }
+    }
 }
 
 /// What is to be noted. `asked`: the shape that the spec asks for, with the digest of that part of the spec. Where admission rewrites or adds to
@@ -150,23 +173,25 @@ pub(super) fn decide(
     let begun = |ran: &Shape| Note { ran: ran.clone(), refused: None, asked: Some(asked.clone()) };
     let was_applied = note.as_ref().is_some_and(|note| note.refused.is_none() && note.asked.as_ref() == Some(asked));
     let same = are_same(asked, live);
-    let was_foreseen = note.as_ref().and_then(|note| note.refused.as_ref()).filter(|refused| refused.is_foreseen);
-    if let Some(was) = was_foreseen {
-        // What ran still does: the note says no more than why.
-        return match nodes {
-            _ if same || (was.spec != spec && asked.fits_where(live)) => None,
-            // An earlier Berth noted names of nodes.
-            Nodes::NoneCould(why) => Some(foreseen(live, spec, why)),
-            Nodes::Unknown if was.spec == spec => note,
-            Nodes::Could | Nodes::Unknown => Some(begun(live)),
+    let was_foreseen = |note: &Note| note.refused.clone().filter(|refused| refused.is_foreseen);
+    if let Some((note, was)) = note.as_ref().and_then(|note| Some((note, was_foreseen(note)?))) {
+        let stays = was.spec == spec;
+        return match nodes.refusal() {
+            _ if same || (!stays && asked.fits_where(live)) => None,
+            // What was found before still counts.
+            Some((_, true)) if stays && !was.is_unread => Some(note.clone()),
+            // What ran still does, whatever was made of it meanwhile. An earlier Berth noted names of nodes.
+            Some(refusal) => Some(foreseen(if stays { &note.ran } else { live }, spec, refusal)),
+            None if stays && *nodes == Nodes::Unknown => Some(note.clone()),
+            None => Some(begun(live)),
         };
     }
     // Where something changes already, that is waited for.
     let is_tried = note.as_ref().is_some_and(|note| note.refused.as_ref().is_none_or(|tried| tried.spec == spec));
-    if let (Nodes::NoneCould(why), false, false) =
-        (nodes, same || was_applied || is_tried, matches!(pods, Pods::Unplaced(_)))
+    if let (Some(refusal), false, false) =
+        (nodes.refusal(), same || was_applied || is_tried, matches!(pods, Pods::Unplaced(_)))
     {
-        return (!asked.fits_where(live)).then(|| foreseen(live, spec, why));
+        return (!asked.fits_where(live)).then(|| foreseen(live, spec, refusal));
     }
     let refused = note.as_ref().and_then(|note| note.refused.as_ref()).filter(|refused| refused.spec == spec);
     if let Some(refused) = refused {
@@ -184,7 +209,7 @@ pub(super) fn decide(
         Pods::Ready if same => None,
         Pods::Ready => (!asked.fits_where(live)).then(|| begun(live)),
         Pods::Unplaced(why) if (same || was_applied) && rests => note.map(|note| {
-            let refused = Refused { spec: spec.to_owned(), why: why.clone(), is_back: false, is_foreseen: false };
+            let refused = Refused::found(spec, why);
             let runs = are_same(&note.ran, asked) || are_same(&note.ran, live);
             if runs { goes_on(note) } else { Note { refused: Some(refused), ..note } }
         }),
@@ -206,7 +231,7 @@ mod tests {
     }
 
     fn refused(spec: &str) -> Refused {
-        Refused { spec: spec.into(), why: "no room".into(), is_back: false, is_foreseen: false }
+        Refused::found(spec, "no room")
     }
 
     fn none() -> Pods {
@@ -296,10 +321,13 @@ mod tests {
     #[test]
     fn what_no_node_could_hold_is_not_begun_until_one_could() {
         let (small, large, huge) = (shape("50m", "a"), shape("1", "a"), shape("64", "a"));
-        let foreseen = |live: &Shape, spec: &str| Some(foreseen(live, spec, "64 is asked for"));
+        let foreseen = |live: &Shape, spec: &str| Some(foreseen(live, spec, ("64 is asked for", false)));
+        let unread = |live: &Shape, spec: &str| Some(super::foreseen(live, spec, ("a volume is not read", true)));
         let begun = |ran: &Shape| Some(Note { ran: ran.clone(), refused: None, asked: None });
         let tried = |spec: &str| Some(Note { ran: small.clone(), refused: Some(refused(spec)), asked: None }.back());
         let none_could = || Nodes::NoneCould("64 is asked for".into());
+        let not_read = || Nodes::NotRead("a volume is not read".into());
+        let edited = shape("60m", "b");
         let cases = [
             ("too much", &small, &huge, None, Pods::Ready, none_could(), foreseen(&small, "s")),
             ("too much, and a member is away", &small, &huge, None, Pods::Away, none_could(), foreseen(&small, "s")),
@@ -340,6 +368,57 @@ mod tests {
                 none_could(),
                 foreseen(&small, "s"),
             ),
+            (
+                "what runs was edited",
+                &edited,
+                &huge,
+                foreseen(&small, "s"),
+                Pods::Ready,
+                none_could(),
+                foreseen(&small, "s"),
+            ),
+            (
+                "and another is asked for",
+                &edited,
+                &huge,
+                foreseen(&small, "old"),
+                Pods::Ready,
+                none_could(),
+                foreseen(&edited, "s"),
+            ),
+            ("it is not read", &small, &huge, None, Pods::Ready, not_read(), unread(&small, "s")),
+            ("it is not read again", &small, &huge, unread(&small, "s"), Pods::Ready, not_read(), unread(&small, "s")),
+            ("nor are nodes", &small, &huge, unread(&small, "s"), Pods::Ready, Nodes::Unknown, unread(&small, "s")),
+            ("it is read, and one could", &small, &huge, unread(&small, "s"), Pods::Ready, Nodes::Could, begun(&small)),
+            (
+                "it is read, and none could",
+                &small,
+                &huge,
+                unread(&small, "s"),
+                Pods::Ready,
+                none_could(),
+                foreseen(&small, "s"),
+            ),
+            (
+                "what was refused is not read",
+                &small,
+                &huge,
+                foreseen(&small, "s"),
+                Pods::Ready,
+                not_read(),
+                foreseen(&small, "s"),
+            ),
+            (
+                "another is not read",
+                &small,
+                &huge,
+                foreseen(&small, "old"),
+                Pods::Ready,
+                not_read(),
+                unread(&small, "s"),
+            ),
+            ("less depends on nothing that is read", &large, &small, None, Pods::Ready, not_read(), None),
+            ("one that is begun is not read", &large, &huge, begun(&small), Pods::Changing, not_read(), begun(&small)),
         ];
         for (case, live, asked, note, pods, nodes, wanted) in cases {
             let decided = decide(Some(live), (asked, "s"), note, (&pods, &nodes), true);
@@ -364,7 +443,12 @@ mod tests {
                 most = most.max(changes);
                 assert!(changes <= 3, "{asked:?}: {seen:?}");
                 let all = [Pods::Ready, none(), Pods::Away, Pods::Changing];
-                let nodes = [Nodes::Unknown, Nodes::Could, Nodes::NoneCould("too large".into())];
+                let nodes = [
+                    Nodes::Unknown,
+                    Nodes::Could,
+                    Nodes::NoneCould("too large".into()),
+                    Nodes::NotRead("a volume is not read".into()),
+                ];
                 let each = all.iter().flat_map(|pods| nodes.iter().map(move |nodes| (pods, nodes)));
                 for (seen, rests) in each.flat_map(|seen| [(seen, true), (seen, false)]) {
                     let note = decide(Some(&live), (&asked, "s"), note.clone(), seen, rests);

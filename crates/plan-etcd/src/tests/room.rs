@@ -5,7 +5,7 @@ use crate::room::{VolumeOf, asked};
 use berth_api::labels;
 use berth_plan::MetaCluster;
 use berth_plan::object_meta::annotation;
-use berth_plan::room::{Node, PodThere, Volume};
+use berth_plan::room::{Node, PodThere, Unread, Volume};
 
 const FULL: &str = "0/5 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match Pod's node affinity/selector, 1 node(s) had untolerated taint {a: b}, 1 node(s) didn't match pod anti-affinity rules, 1 node(s) didn't match pod topology spread constraints";
 
@@ -266,7 +266,52 @@ fn what_an_earlier_operator_noted_of_nodes_is_told_nobody() {
 fn of_n1() -> Volume {
     let rule = json!({"key": "kubernetes.io/hostname", "operator": "In", "values": ["n1"]});
     let affinity = json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [rule]}]}});
-    Volume { claim: "data-etcd-2".into(), name: "pv-2".into(), affinity, pods: vec![] }
+    Volume { claim: "data-etcd-2".into(), name: "pv-2".into(), affinity, ..Volume::default() }
+}
+
+/// The same, as it is where a reading failed.
+fn not_read(is_denied: bool) -> Volume {
+    Volume { unread: Some(Unread { is_denied, why: "get PersistentVolume pv-2: timed out".into() }), ..of_n1() }
+}
+
+#[test]
+fn a_reading_that_failed_starts_nothing() {
+    let read = |e: &mut Etcd, volume: Volume| {
+        e.world.observed.volumes = [("etcd-2".to_owned(), volume)].into();
+        e.elapse(1);
+    };
+    // What was refused stays so, with the words that it had.
+    let mut e = tied(|e| e.wants_cpu("1"));
+    let (refused, why) = (e.note().unwrap(), e.message(ConditionType::Ready));
+    for is_denied in [false, true] {
+        read(&mut e, not_read(is_denied));
+        assert_eq!(
+            (e.cpu(), e.note().as_ref(), e.message(ConditionType::Ready)),
+            ("50m".to_owned(), Some(&refused), why.clone())
+        );
+    }
+    // A change that is new waits, and begins once it is read.
+    let mut new = tied(|e| {
+        e.wants_cpu("1");
+        e.world.observed.volumes = [("etcd-2".to_owned(), not_read(false))].into();
+    });
+    assert_eq!(
+        (new.cpu(), new.condition(ConditionType::Ready)),
+        ("50m".to_owned(), is("False", Reason::Unschedulable))
+    );
+    let message = new.message(ConditionType::Ready);
+    assert!(message.contains("the volume of PersistentVolumeClaim data-etcd-2, or what pods"), "{message}");
+    assert!(!message.contains("pv-2") && !message.contains("such a node"), "{message}");
+    let [told] = &*new.plan().plan.for_platform else { panic!("{:?}", new.plan().plan.for_platform) };
+    assert!(told.ends_with("could not be read (get PersistentVolume pv-2: timed out)"), "{told}");
+    read(&mut new, of_n1());
+    assert_eq!(new.cpu(), "1");
+    // Without the right nothing is ever known, as of nodes: what is new is tried.
+    let denied = tied(|e| {
+        e.wants_cpu("1");
+        e.world.observed.volumes = [("etcd-2".to_owned(), not_read(true))].into();
+    });
+    assert_eq!(denied.cpu(), "1");
 }
 
 fn pod(namespace: &str, name: &str, cpu: &str) -> PodThere {
@@ -306,6 +351,13 @@ pub(super) fn situations() -> Vec<(&'static str, Etcd)> {
             tied(|e| {
                 e.cr.spec.placement =
                     serde_json::from_value(json!({"nodeSelector": {"kubernetes.io/hostname": "n0"}})).unwrap();
+            }),
+        ),
+        (
+            "more is asked for, and a member's volume could not be read",
+            tied(|e| {
+                e.wants_cpu("1");
+                e.world.observed.volumes = [("etcd-2".to_owned(), not_read(false))].into();
             }),
         ),
         ("less is asked for while no node takes a member", less),

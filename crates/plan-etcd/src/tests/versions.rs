@@ -203,6 +203,19 @@ fn at_the_first_that_fails_all_go_back() {
             assert!(message.contains(part), "{part}: {message}");
         }
         assert_eq!(e.condition(ConditionType::Available), is("True", Reason::AsExpected));
+        // An operator of before recorded all that the scheduler said.
+        let mut earlier = e.clone();
+        for key in [Etcd::set(), Etcd::key(Kind::ConfigMap, "etcd-bootstrap")] {
+            let notes = &mut earlier.edit(&key)["metadata"]["annotations"];
+            let mut record: Value = serde_json::from_str(notes[labels::ETCD_RECORD].as_str().unwrap()).unwrap();
+            if let Some(why) = record.pointer_mut("/failed/why") {
+                *why = "pod etcd-0: not scheduled: 0/9 nodes are available: 9 Insufficient cpu.".into();
+            }
+            notes[labels::ETCD_RECORD] = record.to_string().into();
+        }
+        earlier.reconcile();
+        let message = earlier.message(ConditionType::Ready);
+        assert!(message.contains("not scheduled: no node takes it: Insufficient cpu. Berth went back"), "{message}");
         // It is not tried again by itself, but when it is asked for anew.
         e.world.log.clear();
         e.turn();

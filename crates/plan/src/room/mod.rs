@@ -9,7 +9,7 @@ mod scheduler;
 mod used;
 
 pub use node::Node;
-pub use scheduler::{is_of_the_pod, without_nodes};
+pub use scheduler::{is_of_the_pod, recorded_without_nodes, without_nodes};
 pub use used::{PodThere, beside};
 
 use berth_api::common::{Placement, Resources};
@@ -41,6 +41,17 @@ pub struct Volume {
     pub affinity: Value,
     /// The pods on its node, where it is on one alone.
     pub pods: Vec<PodThere>,
+    /// What could not be read: the volume, or those pods.
+    pub unread: Option<Unread>,
+}
+
+/// What could not be read of a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// The operator has no right to: it never knows, as where it may not read nodes.
+    pub is_denied: bool,
+    /// The error, with names of the platform's objects: for the platform team alone.
+    pub why: String,
 }
 
 impl Volume {
@@ -115,13 +126,13 @@ impl Need<'_> {
             || accepted.any(|accepted| !tolerated.contains(accepted))
     }
 
-    /// Whether a node could hold it, as far as nodes tell: where none could hold what runs, they do not, since admission changes pods, or nodes
-    /// changed. `template`: of the pods that run.
+    /// As [`Self::on`]; but where none could hold what runs, either, nodes do not tell, since admission changes pods, or nodes changed.
+    /// `template`: of the pods that run.
     ///
     /// # Errors
     ///
     /// What none has.
-    pub fn beside(&self, template: &Value, nodes: &[Node], place: Option<&Place<'_>>) -> Result<(), NoRoom> {
+    pub fn beside(&self, template: &Value, nodes: &[Node], place: Option<&Place<'_>>) -> Result<bool, NoRoom> {
         let of = |path: &str| template.pointer(path).cloned().unwrap_or_default();
         let resources: Option<Resources> = serde_json::from_value(of("/spec/containers/0/resources")).ok();
         let placement = Placement {
@@ -130,18 +141,22 @@ impl Need<'_> {
             ..Placement::default()
         };
         let runs = Need { resources: resources.as_ref(), placement: &placement };
-        if runs.on(nodes, place).is_err() { Ok(()) } else { self.on(nodes, place) }
+        match self.on(nodes, place) {
+            Err(_) if runs.on(nodes, place).is_err() => Ok(false),
+            judged => judged,
+        }
     }
 
-    /// Whether a node could hold it. `place`: where it has to be, if that is known.
+    /// Whether a node could hold it. False: nodes do not tell, since none is known, that of the volume is away, or those that it may run on do not
+    /// say what they have. `place`: where it has to be, if that is known.
     ///
     /// # Errors
     ///
     /// What none has.
-    pub fn on(&self, nodes: &[Node], place: Option<&Place<'_>>) -> Result<(), NoRoom> {
+    pub fn on(&self, nodes: &[Node], place: Option<&Place<'_>>) -> Result<bool, NoRoom> {
         let volume = place.map(|place| place.volume);
         if nodes.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         let selector = &self.placement.node_selector;
         let with = if selector.is_empty() { String::new() } else { format!(" with {}", labels(selector)) };
@@ -156,7 +171,7 @@ impl Need<'_> {
             let reached: BTreeSet<&str> =
                 nodes.iter().filter(|n| n.reaches(&volume.affinity)).map(|n| &*n.name).collect();
             // Its node is away, whatever is asked for.
-            let Some(first) = reached.first() else { return Ok(()) };
+            let Some(first) = reached.first() else { return Ok(false) };
             fit.retain(|node| reached.contains(&*node.name));
             if fit.is_empty() {
                 let Volume { claim, name, .. } = volume;
@@ -178,14 +193,14 @@ impl Need<'_> {
         self.amounts_on(&fit, place)
     }
 
-    fn amounts_on(&self, nodes: &[&Node], place: Option<&Place<'_>>) -> Result<(), NoRoom> {
+    fn amounts_on(&self, nodes: &[&Node], place: Option<&Place<'_>>) -> Result<bool, NoRoom> {
         let amounts = self.amounts();
         let times = place.map_or(1, |place| place.times);
         let beside = |resource: &str| place.and_then(|place| place.beside.get(resource)).copied().unwrap_or_default();
         let left = |node: &Node, resource: &str| (node.has(resource) - beside(resource)).max(0);
         let holds = |node: &&Node, amount: &Amount<'_>| left(node, amount.resource) >= amount.nanos * times;
         if nodes.is_empty() || nodes.iter().any(|node| amounts.iter().all(|amount| holds(node, amount))) {
-            return Ok(());
+            return Ok(!nodes.is_empty());
         }
         let most = |resource: &str| nodes.iter().max_by_key(|node| left(node, resource));
         let shows = |amount: &Amount<'_>| {

@@ -41,6 +41,21 @@ pub fn without_nodes(why: &str) -> String {
     if all.is_empty() { NONE.to_owned() } else { format!("{NONE}: {}", all.join(", ")) }
 }
 
+/// What precedes the scheduler's words in what is recorded of a failure, and what may follow them.
+const QUOTED_AFTER: [&str; 2] = [": not scheduled: ", "no other API server served: "];
+const QUOTED_BEFORE: &str = ". No rollback: ";
+
+/// Why a release or a version failed, as it was recorded: without what an earlier Berth quoted of nodes there.
+pub fn recorded_without_nodes(recorded: &str) -> String {
+    let begins = QUOTED_AFTER.iter().filter_map(|before| Some(recorded.find(before)? + before.len())).min();
+    let (before, said) = recorded.split_at(begins.unwrap_or(recorded.len()));
+    if said.is_empty() || said.starts_with(NONE) {
+        return recorded.to_owned();
+    }
+    let (said, after) = said.split_at(said.find(QUOTED_BEFORE).unwrap_or(said.len()));
+    format!("{before}{}{after}", without_nodes(said))
+}
+
 /// What is said where nothing more is known.
 const NONE: &str = "no node takes it";
 
@@ -78,6 +93,29 @@ mod tests {
         ] {
             assert_eq!((&*without_nodes(said), is_of_the_pod(said)), (told, of_the_pod));
             assert_eq!((&*without_nodes(told), is_of_the_pod(told)), (told, of_the_pod), "once more");
+        }
+    }
+
+    #[test]
+    fn what_was_recorded_is_told_without_nodes_too() {
+        let full = "0/9 nodes are available: 1 node(s) had untolerated taint {dedicated: customer-x}, 8 Insufficient cpu. preemption: 0/9 nodes are available: 9 No preemption victims found for incoming pod.";
+        let told = "no node takes it: Insufficient cpu, untolerated taint";
+        for before in [
+            "no progress for 5m: kube-apiserver: waiting for pod a: not scheduled: ",
+            "no node took pod a for 30 s, and no other API server served: ",
+        ] {
+            for after in ["", ". No rollback: spec.upgrade.onFailure is Hold"] {
+                let said =
+                    format!("{before}{}{after}", if after.is_empty() { full } else { full.trim_end_matches('.') });
+                assert_eq!(recorded_without_nodes(&said), format!("{before}{told}{after}"));
+            }
+        }
+        for stays in [
+            "pod a: not scheduled: no node takes it: Insufficient cpu (for the platform team: kubectl -n x describe pod a)",
+            "pod a: container etcd: CrashLoopBackOff (last exit code 1): unknown flag: --nope. No rollback: no pod of it fails",
+            "pod a: not scheduled: ",
+        ] {
+            assert_eq!(recorded_without_nodes(stays), stays);
         }
     }
 }

@@ -30,7 +30,7 @@ fn judged(
     let placement: Placement = serde_json::from_value(placement.clone()).unwrap();
     let need = Need { resources: Some(&resources), placement: &placement };
     let place = volume.map(|volume| Place { volume, beside: BTreeMap::new(), times: 1 });
-    need.on(nodes, place.as_ref()).map_err(|no| (no.field, no.why, no.nodes))
+    need.on(nodes, place.as_ref()).map(|_| ()).map_err(|no| (no.field, no.why, no.nodes))
 }
 
 /// Teams learn what no node has, and the platform team alone which nodes there are, and what they have.
@@ -165,7 +165,7 @@ fn a_volume_ties_its_pod_to_the_nodes_that_have_it() {
         claim: "data-etcd-0".into(),
         name: "pv-1".into(),
         affinity: json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": key, "operator": operator, "values": values}]}]}}),
-        pods: vec![],
+        ..Volume::default()
     };
     let nodes = [node("a", &json!({})), node("b", &json!({"/status/allocatable/cpu": "32"}))];
     let of_a = volume("kubernetes.io/hostname", "In", &json!(["a"]));
@@ -206,7 +206,8 @@ fn on_its_one_node_others_count_and_all_pods_that_have_to_be_there() {
         let resources: Resources = serde_json::from_value(json!({"requests": {"cpu": cpu}})).unwrap();
         let beside = BTreeMap::from([("cpu".to_owned(), quantity::nanos(beside).unwrap())]);
         let need = Need { resources: Some(&resources), placement: &placement };
-        need.on(&nodes, Some(&Place { volume: &volume, beside, times })).map_err(|no| (no.why, no.nodes))
+        let judged = need.on(&nodes, Some(&Place { volume: &volume, beside, times }));
+        judged.map(|_| ()).map_err(|no| (no.why, no.nodes))
     };
     assert_eq!(judge("1", "3", 1), Ok(()));
     assert_eq!(judge("1", "1", 3), Ok(()));
@@ -265,5 +266,31 @@ fn more_is_asked_for_where_fewer_nodes_would_take_it() {
         let placement: Placement = serde_json::from_value(placement).unwrap();
         let need = Need { resources: Some(&resources), placement: &placement };
         assert_eq!(need.is_more_than(&runs), more, "{resources:?} {placement:?}");
+    }
+}
+
+#[test]
+fn nodes_that_do_not_tell_allow_nothing() {
+    let asks = |cpu: &str| json!({"requests": {"cpu": cpu}});
+    let template = |cpu: &str| json!({"spec": {"containers": [{"resources": asks(cpu)}]}});
+    let young = [node("a", &json!({"/status/allocatable": {}}))];
+    let hostname = json!({"key": "kubernetes.io/hostname", "operator": "In", "values": ["gone"]});
+    let affinity = json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [hostname]}]}});
+    let away = Volume { affinity, ..Volume::default() };
+    let placement = Placement::default();
+    let four = [node("a", &json!({}))];
+    for (case, asked, runs, nodes, volume, wanted) in [
+        ("it has as much", "4", "1", &four[..], None, Some(true)),
+        ("it has not", "5", "1", &four[..], None, None),
+        ("nor has it what runs", "6", "5", &four[..], None, Some(false)),
+        ("it has as much, though not what runs", "4", "5", &four[..], None, Some(true)),
+        ("none is known", "5", "1", &[][..], None, Some(false)),
+        ("the volume's is away", "5", "1", &four[..], Some(&away), Some(false)),
+        ("it does not say what it has", "5", "1", &young[..], None, Some(false)),
+    ] {
+        let resources: Resources = serde_json::from_value(asks(asked)).unwrap();
+        let need = Need { resources: Some(&resources), placement: &placement };
+        let place = volume.map(|volume| Place { volume, beside: BTreeMap::new(), times: 1 });
+        assert_eq!(need.beside(&template(runs), nodes, place.as_ref()).ok(), wanted, "{case}");
     }
 }
