@@ -1,5 +1,6 @@
 //! Images of add-ons.
 
+use crate::revision;
 use crate::subject::Tenant;
 use berth_api::common::Images;
 use berth_api::version::Version;
@@ -16,15 +17,25 @@ pub(super) struct AddonImages<'a> {
     version: Option<Version>,
     /// The version of CoreDNS that goes with it.
     coredns: Option<Version>,
+    /// `spec.images` of releases that ran, the newest first.
+    ran: Vec<Images>,
+    /// Add-ons that were written into the tenant.
+    written: Vec<&'a str>,
 }
 
 /// The image of an add-on.
 pub(super) struct AddonImage {
     pub(super) image: String,
-    /// The spec names none of another version. Otherwise what runs stays as it is.
-    pub(super) fits: bool,
-    /// Why the one that the spec names is refused. None beside an image that does not fit: it is of the version that comes.
-    pub(super) refused: Option<String>,
+    /// Why that is not to run. None: it is.
+    pub(super) stays: Option<Stays>,
+}
+
+/// Why an add-on stays as it is.
+pub(super) enum Stays {
+    /// What the spec asks for is refused.
+    Refused(String),
+    /// The spec names an image of the version that comes, and nothing tells which one runs.
+    Waits(String),
 }
 
 impl<'a> AddonImages<'a> {
@@ -33,7 +44,12 @@ impl<'a> AddonImages<'a> {
         let asked = &t.cluster.spec.images;
         let of_spec = asked.registry.clone().map(|registry| (registry, asked.layout));
         let (registry, layout) = of_spec.unwrap_or(of_operator);
-        Self { asked, registry, layout, version: t.cluster.spec.asked_version(), coredns: coredns_of_spec(t) }
+        let (version, coredns) = (t.cluster.spec.asked_version(), coredns_of_spec(t));
+        let is_plain = asked.overrides.is_empty();
+        let ran = if is_plain { vec![] } else { revision::images_that_ran(t.observed, &t.cp_namespace) };
+        let told = t.cluster.status.iter().flat_map(|status| &status.addons);
+        let written = told.filter(|addon| addon.version.is_some()).map(|addon| &*addon.name).collect();
+        Self { asked, registry, layout, version, coredns, ran, written }
     }
 
     /// `version`: the one of the templates that the tenant is pinned to.
@@ -50,14 +66,29 @@ impl<'a> AddonImages<'a> {
 
     fn image(&self, name: &str, (runs, comes): (Version, Option<Version>), default: String, field: &str) -> AddonImage {
         let comes = comes.unwrap_or(runs);
-        let own = self.asked.overrides.get(name);
-        let own = own.and_then(|own| images::overridden(own, &format!("v{runs}"), runs));
-        let becomes = own_image(self.asked, name, runs, comes);
-        AddonImage {
-            image: own.unwrap_or(default),
-            fits: becomes == OwnImage::Runs,
-            refused: of_another_version(self.asked, name, comes, field).filter(|_| becomes == OwnImage::Refused),
-        }
+        // None: it is of another version.
+        let of = |asked: &Images| match asked.overrides.get(name) {
+            None => Some(default.clone()),
+            Some(own) => images::overridden(own, &format!("v{runs}"), runs),
+        };
+        let (image, stays) = match own_image(self.asked, name, runs, comes) {
+            OwnImage::Runs => (of(self.asked), None),
+            OwnImage::Waits => {
+                let ran = self.ran.iter().find_map(of);
+                let is_unknown = ran.is_none() && self.written.contains(&name);
+                (ran, is_unknown.then(|| Stays::Waits(self.waits(name, runs))))
+            }
+            OwnImage::Refused => (None, of_another_version(self.asked, name, comes, field).map(Stays::Refused)),
+        };
+        AddonImage { image: image.unwrap_or(default), stays }
+    }
+
+    /// What is told of an add-on whose image waits, and of which no release tells the one that runs.
+    fn waits(&self, name: &str, runs: Version) -> String {
+        let own = self.asked.overrides.get(name).map_or("", String::as_str);
+        format!(
+            "spec.images.overrides.{name}: {own} is of the version that comes, and no ClusterRevision tells which image runs, so Berth leaves {name} as it is until then. Set a tag that begins with v{runs}, or leave the tag out"
+        )
     }
 }
 

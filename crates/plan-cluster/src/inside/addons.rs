@@ -1,6 +1,6 @@
 //! Add-ons: what of Berth's runs on the tenant's nodes, and what is to go again.
 
-use super::addon_images::AddonImages;
+use super::addon_images::{AddonImages, Stays};
 use super::dns;
 use super::facts::{cluster_dns, no_address, serving};
 use crate::endpoint::authority;
@@ -14,13 +14,14 @@ use berth_plan::model::State;
 use berth_render::values::{AskedOfCoreDns, CoreDnsValues, KubeProxyValues};
 use berth_render::{Catalog, TemplateSet, TenantSet};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// Fields of the configuration that Berth sets.
 const OWN: [&str; 5] = ["apiVersion", "kind", "mode", "clusterCIDR", "hostnameOverride"];
 const CLIENT: &str = "clientConnection";
 
 /// Pods of a new CoreDNS whose number nobody asks for.
-const REPLICAS: i32 = 2;
+pub(super) const REPLICAS: i32 = 2;
 
 /// An add-on of a tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,13 +34,15 @@ pub(super) struct Addon {
 }
 
 /// The add-ons of a tenant, with their templates.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Addons {
     /// Those that the tenant is pinned to. None: those of this build.
     pinned: Option<TemplateSet>,
     pub(super) all: Vec<Addon>,
-    /// What of the spec is refused: that add-on is left as it is.
+    /// What of the spec is refused: that add-on is left as it is, or that zone left out.
     pub(super) refused: Option<String>,
+    /// Those that are left as they are and of which nothing is refused, with what is told of them.
+    pub(super) waiting: BTreeMap<&'static str, String>,
 }
 
 impl Addons {
@@ -49,12 +52,12 @@ impl Addons {
         let has_addons = |set: &&TemplateSet| set.coredns().is_some();
         // A tenant whose templates are older than add-ons takes those of this build until its version changes.
         let own = t.templates().filter(has_addons);
-        let Some(templates) = own.or(builtin) else { return Ok(Self { pinned: None, all: vec![], refused: None }) };
+        let Some(templates) = own.or(builtin) else { return Ok(Self::default()) };
         let pinned =
             if Some(templates.digest()) == builtin.map(TemplateSet::digest) { None } else { templates.addons() };
         // A registry that is refused changes nothing that runs: the components' stages say so.
         if writers::images(&t.cluster.spec.images, &t.settings.writers).is_err() {
-            return Ok(Self { pinned: None, all: vec![], refused: None });
+            return Ok(Self::default());
         }
         let (asked, network) = (&t.cluster.spec.addons, &t.cluster.spec.network);
         let recorded = record::addons(t);
@@ -64,18 +67,20 @@ impl Addons {
         let images = AddonImages::of(t, of_operator);
         let mut all = vec![];
         let mut all_refused = vec![];
+        let mut all_stay = vec![];
         if let Some(version) = templates.coredns() {
             let image = images.coredns(version);
             let enabled = asked.core_dns.enabled.unwrap_or(by_default);
             // What is off is deleted, whatever else is asked of it.
-            let more = match (enabled, image.fits) {
-                (false, _) => Ok(AskedOfCoreDns::default()),
-                (true, true) => asked_of_coredns(&asked.core_dns, network).map_err(Some),
-                (true, false) => Err(image.refused),
+            let more = match (enabled, image.stays) {
+                (false, _) => Ok((AskedOfCoreDns::default(), vec![])),
+                (true, None) => asked_of_coredns(&asked.core_dns, network).map_err(Stays::Refused),
+                (true, Some(stays)) => Err(stays),
             };
             match more {
-                Err(why) => all_refused.extend(why),
-                Ok(more) => {
+                Err(stays) => all_stay.push(("coredns", stays)),
+                Ok((more, left_out)) => {
+                    all_refused.extend(left_out);
                     let values = CoreDnsValues {
                         image: image.image,
                         replicas: asked.core_dns.replicas.unwrap_or(REPLICAS),
@@ -90,7 +95,7 @@ impl Addons {
         let enabled = asked.kube_proxy.enabled.unwrap_or(by_default);
         let refused = refused(&asked.kube_proxy.config).filter(|_| enabled);
         if let Some(why) = refused {
-            all_refused.push(why);
+            all_stay.push(("kube-proxy", Stays::Refused(why)));
         } else {
             let (host, port) = t.endpoint.nodes.clone().ok_or_else(no_address)?;
             let (_, version) = serving(t);
@@ -109,14 +114,22 @@ impl Addons {
                 client_connection,
                 config,
             };
-            if image.fits || !enabled {
-                all.push(Addon { set: TenantSet::KubeProxy(values), version: version.to_string(), enabled });
-            } else {
-                all_refused.extend(image.refused);
+            match image.stays.filter(|_| enabled) {
+                None => all.push(Addon { set: TenantSet::KubeProxy(values), version: version.to_string(), enabled }),
+                Some(stays) => all_stay.push(("kube-proxy", stays)),
+            }
+        }
+        let mut waiting = BTreeMap::new();
+        for (addon, stays) in all_stay {
+            match stays {
+                Stays::Refused(why) => all_refused.push(why),
+                Stays::Waits(why) => {
+                    waiting.insert(addon, why);
+                }
             }
         }
         let refused = (!all_refused.is_empty()).then(|| all_refused.join(". "));
-        Ok(Self { pinned, all, refused })
+        Ok(Self { pinned, all, refused, waiting })
     }
 
     /// What they are rendered from.
@@ -125,16 +138,18 @@ impl Addons {
     }
 }
 
-/// What is asked of CoreDNS beside its templates. Err: what of it is refused.
-fn asked_of_coredns(asked: &CoreDns, network: &Network) -> Result<AskedOfCoreDns, String> {
+/// What is asked of CoreDNS beside its templates, and why zones are left out of it. Err: what of it is refused.
+fn asked_of_coredns(asked: &CoreDns, network: &Network) -> Result<(AskedOfCoreDns, Vec<String>), String> {
     if let Some(why) = beyond_limit("addons.coreDNS", asked.resources.as_ref()) {
         return Err(why);
     }
-    Ok(AskedOfCoreDns {
+    let zones = dns::zones(&asked.zones, network)?;
+    let more = AskedOfCoreDns {
         replicas: asked.replicas.is_some(),
         resources: asked.resources.as_ref().and_then(|asked| serde_json::to_value(asked).ok()),
-        zones: dns::zones(&asked.zones, network)?,
-    })
+        zones: zones.all,
+    };
+    Ok((more, zones.left_out))
 }
 
 /// Why the configuration of kube-proxy is refused.

@@ -12,10 +12,19 @@ const PORT: u16 = 53;
 /// As many as CoreDNS' plugin `forward` takes.
 const MOST_SERVERS: usize = 15;
 
-/// The servers of each zone. Err: what is refused, with the way out.
-pub(super) fn zones(asked: &[DnsZone], network: &Network) -> Result<BTreeMap<String, Vec<SocketAddr>>, String> {
+/// What of the zones is answered elsewhere.
+#[derive(Debug, Default)]
+pub(super) struct Zones {
+    /// The servers of each.
+    pub(super) all: BTreeMap<String, Vec<SocketAddr>>,
+    /// Why others are refused that have names of the tenant's own: without them CoreDNS answers these, as it should.
+    pub(super) left_out: Vec<String>,
+}
+
+/// Judges the zones. Err: what is refused, with the way out. One that is mistyped may be answered elsewhere now, so it is not left out.
+pub(super) fn zones(asked: &[DnsZone], network: &Network) -> Result<Zones, String> {
     let dns = cluster_dns(&network.service_cidrs).and_then(|address| address.parse().ok());
-    let mut all = BTreeMap::new();
+    let Zones { mut all, mut left_out } = Zones::default();
     for (at, zone) in asked.iter().enumerate() {
         let field = format!("spec.addons.coreDNS.zones[{at}]");
         let name = zone.name.to_ascii_lowercase();
@@ -23,7 +32,8 @@ pub(super) fn zones(asked: &[DnsZone], network: &Network) -> Result<BTreeMap<Str
             return Err(format!("{field}.name: must be a DNS name without a dot at its end, such as corp.example"));
         }
         if let Some(own) = own(&name, network) {
-            return Err(format!("{field}.name: {name} has names of the tenant's own {own}. Name another zone"));
+            left_out.push(format!("{field}.name: {name} has names of the tenant's own {own}. Name another zone"));
+            continue;
         }
         if zone.servers.is_empty() || zone.servers.len() > MOST_SERVERS {
             return Err(format!("{field}.servers: list 1 to {MOST_SERVERS} servers"));
@@ -34,7 +44,7 @@ pub(super) fn zones(asked: &[DnsZone], network: &Network) -> Result<BTreeMap<Str
             return Err(format!("{field}.name: {name} is listed twice. List all of its servers once"));
         }
     }
-    Ok(all)
+    Ok(Zones { all, left_out })
 }
 
 fn is_name(name: &str) -> bool {
@@ -118,6 +128,12 @@ mod tests {
         Network { service_cidrs: vec![services.into()], dns_domain: "cluster.local".into(), ..Network::default() }
     }
 
+    /// The zones, if none is refused.
+    fn zones(asked: &[DnsZone], network: &Network) -> Result<BTreeMap<String, Vec<SocketAddr>>, String> {
+        let Zones { all, left_out } = super::zones(asked, network)?;
+        if left_out.is_empty() { Ok(all) } else { Err(left_out.join(". ")) }
+    }
+
     fn zone(name: &str, servers: &[&str]) -> DnsZone {
         DnsZone { name: name.into(), servers: servers.iter().map(|s| (*s).to_owned()).collect() }
     }
@@ -146,6 +162,24 @@ mod tests {
                 ("mycluster.local", of(&["192.0.2.53:53"])),
             ]
         );
+    }
+
+    #[test]
+    fn only_zones_with_names_of_the_tenants_own_are_left_out() {
+        let asked = |more: DnsZone| {
+            let good: &[&str] = &["192.0.2.53"];
+            [zone("97.10.in-addr.arpa", good), zone("corp.example", good), zone("local", &[]), more]
+        };
+        let network = network("10.96.0.0/12");
+        let Zones { all, left_out } = super::zones(&asked(zone("a.example", &["192.0.2.54"])), &network).unwrap();
+        assert_eq!(all.keys().collect::<Vec<_>>(), ["a.example", "corp.example"]);
+        assert_eq!(left_out.len(), 2);
+        assert!(left_out[1].starts_with("spec.addons.coreDNS.zones[2].name: local has names"), "{left_out:?}");
+        // A zone that is mistyped may be one that is answered now.
+        for mistyped in [zone("a.example.", &["192.0.2.54"]), zone("a.example", &["dns.example"])] {
+            let why = super::zones(&asked(mistyped), &network).unwrap_err();
+            assert!(why.starts_with("spec.addons.coreDNS.zones[3]."), "{why}");
+        }
     }
 
     #[test]

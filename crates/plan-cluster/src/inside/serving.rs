@@ -2,10 +2,11 @@
 //!
 //! Counts are those of the Deployment and the DaemonSet, so no pod is read of add-ons that are well.
 
-use super::addons::is_off;
+use super::addons::{REPLICAS, is_off};
 use crate::subject::Tenant;
 use berth_api::cluster::AddonStatus;
 use berth_api::conditions::{ConditionType, Reason, Verdict, find};
+use berth_api::labels;
 use berth_api::text::TenantText;
 use berth_plan::observed::{ApiProbe, InsideTenant};
 use berth_plan::workload::{replica_failure, taken_up};
@@ -29,6 +30,11 @@ const SETTLES: SignedDuration = SignedDuration::from_mins(2);
 /// What is quoted of a tenant, at the most, in bytes.
 const LONGEST: usize = 300;
 
+/// How one that is gone comes back.
+pub(super) const AT_ONCE: &str = "Berth writes it again";
+/// The same of one of which something is refused.
+pub(super) const ONCE_MENDED: &str = "Berth writes it again once what Ready says of the spec is mended";
+
 /// Where an add-on's pods come from.
 struct Pods {
     addon: &'static str,
@@ -51,8 +57,18 @@ impl Pods {
         Listing { kind: self.kind, namespace: Some("kube-system") }
     }
 
-    fn workload<'a>(&self, read: &'a InsideTenant) -> Option<&'a Value> {
-        read.get(&ObjectKey::namespaced(self.kind, "kube-system", self.addon)).flatten()
+    /// What is there. None: it was not read; `Some(None)`: nothing that carries Berth's label.
+    #[expect(clippy::option_option)]
+    fn workload<'a>(&self, read: &'a InsideTenant) -> Option<Option<&'a Value>> {
+        read.get(&ObjectKey::namespaced(self.kind, "kube-system", self.addon))
+    }
+
+    /// As many as there will be when it is written.
+    fn made(&self, t: &Tenant<'_>) -> i32 {
+        match self.kind {
+            Kind::DaemonSet => ready_nodes(t),
+            _ => t.cluster.spec.addons.core_dns.replicas.unwrap_or(REPLICAS),
+        }
     }
 
     fn count(&self, live: &Value) -> Count {
@@ -140,24 +156,40 @@ pub(crate) fn settles(t: &Tenant<'_>, told: &[AddonStatus]) -> bool {
 pub fn are_as_told(told: &[AddonStatus], read: &InsideTenant) -> bool {
     // Without a node none is counted.
     told.iter().filter(|told| told.ready.is_some()).all(|told| {
-        let count = Pods::of(&told.name).and_then(|pods| Some(pods.count(pods.workload(read)?)));
-        count.is_none_or(|count| (told.ready, told.wanted) == (Some(count.ready), Some(count.wanted)))
+        let seen = Pods::of(&told.name).and_then(|pods| Some(pods.workload(read)?.map(|live| pods.count(live))));
+        seen.is_none_or(|count| match count {
+            Some(count) => (told.ready, told.wanted) == (Some(count.ready), Some(count.wanted)),
+            None => told.ready == Some(0),
+        })
     })
 }
 
-/// What is told of one that is on. `told`: what is told of it but for its pods, with what was told of these before.
-pub(super) fn with_pods(t: &Tenant<'_>, read: &InsideTenant, told: AddonStatus) -> AddonStatus {
+/// What is told of one that is on. `told`: what is told of it but for its pods, with what was told of these before; `back`: how it comes back if
+/// it is gone.
+pub(super) fn with_pods(t: &Tenant<'_>, read: &InsideTenant, told: AddonStatus, back: &str) -> AddonStatus {
     if ready_nodes(t) == 0 {
         return AddonStatus { ready: None, wanted: None, message: None, down_since: None, ..told };
     }
     let Some((pods, live)) = Pods::of(&told.name).and_then(|pods| Some((pods, pods.workload(read)?))) else {
         return told;
     };
-    let count = pods.count(live);
-    let is_down = count.ready == 0 && (count.wanted > 0 || pods.kind == Kind::Deployment);
+    let (ready, wanted, message) = match live {
+        Some(live) => {
+            let count = pods.count(live);
+            (count.ready, count.wanted, why_not(pods, live, count, read.pods.get(pods.app)))
+        }
+        // It was never written, or is to be gone.
+        None if told.version.is_none() || is_off(t, &told.name) => return told,
+        None => (0, told.wanted.unwrap_or_else(|| pods.made(t)), Some(gone(pods, back))),
+    };
+    let is_down = ready == 0 && (wanted > 0 || pods.kind == Kind::Deployment);
     let since = told.down_since.filter(|_| is_down).or_else(|| is_down.then_some(Time(t.now)));
-    let message = why_not(pods, live, count, read.pods.get(pods.app));
-    AddonStatus { ready: Some(count.ready), wanted: Some(count.wanted), message, down_since: since, ..told }
+    AddonStatus { ready: Some(ready), wanted: Some(wanted), message, down_since: since, ..told }
+}
+
+fn gone(pods: &Pods, back: &str) -> String {
+    let (kind, name, label) = (pods.kind.name(), pods.addon, labels::TENANT_SET);
+    format!("{kind} kube-system/{name} does not exist, or has lost its label {label}. {back}")
 }
 
 fn why_not(pods: &Pods, live: &Value, count: Count, of_pods: Option<&TenantText>) -> Option<String> {

@@ -56,9 +56,16 @@ fn fill(stage: &mut Stage, t: &Tenant<'_>, out: &mut ClusterPlan) -> Result<(), 
     due.retain(|Due { object, .. }| !wanted.is_left_alone(object.key()));
     let former = t.status().addons;
     let mut told = vec![];
-    // What is refused is left as it is; how it serves is said all the same.
+    // What is refused, or waits, is left as it is; how it serves is said all the same.
     let left = former.iter().filter(|f| all_addons.iter().all(|(addon, _)| addon.set.name() != f.name));
-    told.extend(left.map(|left| serving::with_pods(t, read, left.clone())));
+    told.extend(left.map(|left| {
+        let waits = wanted.addons.waiting.get(&*left.name);
+        let mut one = serving::with_pods(t, read, left.clone(), waits.map_or(serving::ONCE_MENDED, String::as_str));
+        if let (Some(why), true) = (waits, one.ready.is_some()) {
+            one.message = one.message.take().or_else(|| Some(why.clone()));
+        }
+        one
+    }));
     for (addon, objects) in all_addons {
         let former = former.iter().find(|f| f.name == addon.set.name()).cloned();
         let (mut is_due, mut is_left) = (false, false);
@@ -70,7 +77,9 @@ fn fill(stage: &mut Stage, t: &Tenant<'_>, out: &mut ClusterPlan) -> Result<(), 
             is_left = delete(stage, addon.set.name(), &objects, (read, former.is_some()));
         }
         let one = addons::status(addon, former, is_due, is_left);
-        told.extend(one.map(|one| if addon.enabled { serving::with_pods(t, read, one) } else { one }));
+        told.extend(
+            one.map(|one| if addon.enabled { serving::with_pods(t, read, one, serving::AT_ONCE) } else { one }),
+        );
     }
     told.sort_by(|a, b| a.name.cmp(&b.name));
     out.addons = Some(told);

@@ -2,7 +2,8 @@
 
 use super::record::{self, Revision};
 use berth_api::cluster::RevisionSummary;
-use berth_api::revision::Release;
+use berth_api::common::Images;
+use berth_api::revision::{Release, RevisionOutcome};
 use berth_plan::observed::Observed;
 use std::collections::BTreeSet;
 
@@ -28,6 +29,14 @@ pub(crate) fn releases(observed: &Observed, cp_namespace: &str) -> Vec<Release> 
     let all = record::all(observed, cp_namespace);
     let good = all.iter().rev().filter(|revision| revision.succeeded()).take(2);
     all.last().into_iter().chain(good).filter_map(|revision| revision.release().cloned()).collect()
+}
+
+/// `spec.images` of the releases that ran, the newest first; also of those that were not through when the next came, since add-ons take
+/// theirs up at once. What was taken back runs no more.
+pub(crate) fn images_that_ran(observed: &Observed, cp_namespace: &str) -> Vec<Images> {
+    let all = record::all(observed, cp_namespace);
+    let ran = all.iter().rev().filter(|revision| revision.status.outcome != Some(RevisionOutcome::RolledBack));
+    ran.filter_map(|revision| Some(revision.release()?.images.clone())).collect()
 }
 
 /// Digests of the templates that the plan may need beside those that a tenant is pinned to: of the newest release, and of those that it may

@@ -21,7 +21,7 @@ mod write;
 
 pub(crate) use goes_on::goes_on;
 pub use history::revision_templates;
-pub(crate) use history::{history, releases};
+pub(crate) use history::{history, images_that_ran, releases};
 pub(crate) use nodes::for_platform;
 pub(crate) use record::roll;
 pub(crate) use rollout::Rollout;

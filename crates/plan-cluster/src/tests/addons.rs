@@ -157,12 +157,12 @@ fn what_is_asked_of_coredns_counts_whatever_the_tenant_is_pinned_to() {
 
 #[test]
 fn what_is_refused_of_coredns_leaves_it_as_it_is() {
-    let zone = |name: &str| vec![DnsZone { name: name.into(), servers: vec!["192.0.2.53".into()] }];
+    let zone = |server: &str| vec![DnsZone { name: "corp.example".into(), servers: vec![server.into()] }];
     for (change, says) in [
         (
-            (|dns, zone| dns.zones = zone("svc.cluster.local"))
+            (|dns, zone| dns.zones = zone("dns.example"))
                 as fn(&mut berth_api::cluster::CoreDns, &dyn Fn(&str) -> Vec<DnsZone>),
-            "zones[0].name",
+            "zones[0].servers[0]",
         ),
         (
             |dns, _| {
@@ -185,6 +185,62 @@ fn what_is_refused_of_coredns_leaves_it_as_it_is() {
         f.reconcile();
         assert_eq!(f.condition("Ready").0, "True");
         assert!(f.cluster.status.as_ref().unwrap().addons.iter().all(|addon| addon.name != "coredns"));
+    }
+}
+
+#[test]
+fn a_zone_with_names_of_the_tenants_own_is_left_out_and_all_else_goes_on() {
+    let mut f = serving();
+    let zone = |name: &str| DnsZone { name: name.into(), servers: vec!["192.0.2.53".into()] };
+    f.cluster.spec.addons.core_dns.zones = vec![zone("112.10.in-addr.arpa"), zone("corp.example")];
+    f.cluster.spec.addons.core_dns.replicas = Some(7);
+    let said = blocked(&f.reconcile(), StageId::Tenant, Reason::InvalidSpec);
+    assert!(said.starts_with("spec.addons.coreDNS.zones[0].name: 112.10.in-addr.arpa has names"), "{said}");
+    let corefile = ObjectKey::namespaced(Kind::ConfigMap, "kube-system", "coredns");
+    let corefile = f.inside().get(&corefile).flatten().unwrap()["data"]["Corefile"].as_str().unwrap().to_owned();
+    assert!(corefile.contains("corp.example:53 {") && !corefile.contains("112.10."), "{corefile}");
+    let dns = ObjectKey::namespaced(DNS.0, "kube-system", DNS.1);
+    assert_eq!(f.inside().get(&dns).flatten().unwrap()["spec"]["replicas"], 7);
+    f.inside().insert(dns, None);
+    assert!(f.writes_dns().is_some(), "it is repaired");
+    f.reconcile();
+    f.cluster.spec.addons.core_dns.zones.remove(0);
+    f.reconcile();
+    assert_eq!(f.condition("Ready").0, "True", "{:?}", f.condition("Ready"));
+}
+
+#[test]
+fn one_that_is_gone_counts_as_none() {
+    for (one, wanted) in [(DNS, 2), (PROXY, 3)] {
+        let mut f = serving();
+        let key = ObjectKey::namespaced(one.0, "kube-system", one.1);
+        let before = f.cluster.status.clone().unwrap().addons;
+        f.inside().insert(key.clone(), None);
+        assert!(!crate::are_as_told(&before, f.inside()));
+        let planned = f.plan().addons.unwrap();
+        let told = planned.iter().find(|addon| addon.name == one.1).unwrap();
+        assert_eq!((told.ready, told.wanted), (Some(0), Some(wanted)));
+        assert_eq!(told.down_since.as_ref().map(|since| since.0), Some(f.world.now));
+        let message = told.message.as_deref().unwrap();
+        assert!(message.contains(&format!("kube-system/{} does not exist, ", one.1)), "{message}");
+        assert!(message.ends_with(". Berth writes it again"), "{message}");
+
+        // What is refused of it keeps it away, and says so.
+        let zone = DnsZone { name: "corp.example".into(), servers: vec!["dns.example".into()] };
+        f.cluster.spec.addons.core_dns.zones = vec![zone];
+        f.cluster.spec.addons.kube_proxy.config = serde_json::from_value(json!({"mode": "nftables"})).unwrap();
+        for ready in [3, 0, 3] {
+            f.has_nodes(3, ready);
+            f.reconcile();
+            assert_eq!(f.inside().get(&key), Some(None));
+            let (status, _, message) = f.condition("AddonsReady");
+            assert_eq!(status, if ready > 0 { "False" } else { "True" }, "{message}");
+            let says = format!("{}: 0 of {wanted} pods serve (", one.1);
+            assert!(ready == 0 || message.contains(&says), "{message}");
+            assert!(ready == 0 || message.contains("once what Ready says of the spec is mended"), "{message}");
+        }
+        let told = f.cluster.status.clone().unwrap().addons;
+        assert!(crate::are_as_told(&told, f.inside()), "nothing new");
     }
 }
 

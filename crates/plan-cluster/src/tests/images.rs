@@ -178,6 +178,70 @@ fn a_tag_of_an_add_on_is_of_the_version_before_or_after_at_each_step_of_a_minor(
     }
 }
 
+/// A tenant whose add-ons have images of their own, and the tags of the next minor in the same edit as that.
+fn with_tags_that_wait(are_recorded: bool) -> Fixture {
+    let mut f = Fixture::up_for_upgrade(json!({"version": "1.35.4", "upgrade": {"soak": "0s"}}));
+    f.settings.writers = Writers::anything();
+    let own = |dns: &str, proxy: &str| {
+        let (dns, proxy) = (format!("mirror.example.com/dns:v{dns}"), format!("mirror.example.com/proxy:v{proxy}"));
+        json!({"overrides": {"coredns": dns, "kube-proxy": proxy}})
+    };
+    asked(&mut f, own("1.13.1-acme.1", "1.35.4-acme.1"));
+    f.rest();
+    if !are_recorded {
+        f.world.observed.objects.retain(|key, _| key.kind != Kind::ClusterRevision);
+    }
+    f.cluster.spec.images = serde_json::from_value(own("1.14.2-acme.1", "1.36.3-acme.1")).unwrap();
+    f.version("1.36.3");
+    f
+}
+
+const ADDONS: [(Kind, &str); 2] = [(Kind::Deployment, "coredns"), (Kind::DaemonSet, "kube-proxy")];
+
+/// For docs/reference/messages.md.
+pub(super) fn situations() -> Vec<(&'static str, Fixture)> {
+    let mut f = with_tags_that_wait(false);
+    f.reconcile();
+    vec![("images of add-ons are of the next minor, and no ClusterRevision tells of those before", f)]
+}
+
+#[test]
+fn an_add_on_whose_tag_waits_is_kept_with_the_image_that_ran() {
+    let mut f = with_tags_that_wait(true);
+    let keys = ADDONS.map(|(kind, name)| ObjectKey::namespaced(kind, "kube-system", name));
+    let pods =
+        |f: &mut Fixture| keys.each_ref().map(|key| f.inside().get(key).flatten().unwrap()["spec"]["template"].clone());
+    let before = pods(&mut f);
+    f.reconcile();
+    assert_eq!(pods(&mut f), before, "no pod restarts");
+    assert!(f.image(names::APISERVER).ends_with(":v1.36.3"), "the release goes on");
+    for key in &keys {
+        f.inside().insert(key.clone(), None);
+    }
+    f.cluster.spec.addons.core_dns.replicas = Some(4);
+    f.reconcile();
+    assert_eq!(pods(&mut f), before, "they are back");
+    assert_eq!(f.inside().get(&keys[0]).flatten().unwrap()["spec"]["replicas"], 4, "what is asked for counts");
+    f.cluster.spec.addons.kube_proxy.mode = berth_api::cluster::ProxyMode::Nftables;
+    f.reconcile();
+    assert_ne!(pods(&mut f)[1], before[1], "its configuration is another");
+    assert!(kube_proxy(&f).contains("proxy:v1.35.4-acme.1"));
+}
+
+#[test]
+fn an_add_on_whose_tag_waits_stays_and_says_so_where_no_release_tells_what_ran() {
+    let mut f = with_tags_that_wait(false);
+    let before = (coredns(&f), kube_proxy(&f));
+    f.reconcile();
+    assert_eq!((coredns(&f), kube_proxy(&f)), before);
+    let (status, _, message) = f.condition("AddonsReady");
+    assert_eq!(status, "False", "{message}");
+    for (addon, runs) in [("coredns", "1.13.1"), ("kube-proxy", "1.35.4")] {
+        assert!(message.contains(&format!("(spec.images.overrides.{addon}: mirror.example.com/")), "{message}");
+        assert!(message.contains(&format!("Set a tag that begins with v{runs}, or leave")), "{message}");
+    }
+}
+
 #[test]
 fn a_registry_that_is_not_allowed_changes_nothing_that_runs() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));

@@ -493,6 +493,7 @@ pub(crate) fn situations() -> Vec<Situation> {
     for (text, f) in unread::situations()
         .into_iter()
         .chain(addons::of_pods())
+        .chain(images::situations())
         .chain(vpc::situations())
         .chain(nodes::situations())
         .chain(vpc_image::situations())

@@ -17,7 +17,7 @@ pub(super) const REFUSED: &[Case] = &[
     ("spec.addons.kubeProxy.config.clientConnection is a text", |f| config(f, json!({"clientConnection": "fast"}))),
     ("a zone of spec.addons.coreDNS.zones that is no name", |f| zones(f, &[("corp.example.", &["192.0.2.53"])])),
     ("a zone above the tenant's own", |f| zones(f, &[("local", &["192.0.2.53"])])),
-    ("a zone with addresses of Services", |f| zones(f, &[("96.10.in-addr.arpa", &["192.0.2.53"])])),
+    ("a zone with addresses of Services", |f| zones(f, &[("112.10.in-addr.arpa", &["192.0.2.53"])])),
     ("a zone without servers", |f| zones(f, &[("corp.example", &[])])),
     ("a zone that is listed twice", |f| {
         zones(f, &[("corp.example", &["192.0.2.53"]), ("Corp.example", &["192.0.2.53"])]);
@@ -53,6 +53,10 @@ pub(super) fn of_pods() -> Vec<(&'static str, Fixture)> {
             live["metadata"]["generation"] = 4.into();
             f.inside().insert(key, Some(live));
         }),
+        ("CoreDNS was deleted in the tenant, and what is asked of it is refused", 0, |f| {
+            zones(f, &[("corp.example", &["dns.corp.example"])]);
+            f.inside().insert(ObjectKey::namespaced(DNS.0, "kube-system", DNS.1), None);
+        }),
         ("somebody scaled CoreDNS to 0", 0, |f| f.addon_says(DNS, [0, 0, 0])),
         ("no pod of CoreDNS serves for a while", 6, |f| {
             f.addon_says(DNS, [2, 2, 0]);
@@ -80,6 +84,11 @@ pub(super) const OFF: &[Case] = &[
         let stamps = f.world.inside.values().filter(|o| STAMPS.holds(o.key()));
         let read = InsideTenant::listed(STAMPS, stamps.map(|o| (o.key().clone(), o.value().clone())));
         f.world.observed.api = ApiProbe::Answered { version: None, read };
+    }),
+    ("CoreDNS was deleted in a tenant with nodes, and Berth has not written it again yet", |f| {
+        f.has_nodes(3, 3);
+        f.addon_says(PROXY, [3, 3, 3]);
+        f.inside().insert(ObjectKey::namespaced(DNS.0, "kube-system", DNS.1), None);
     }),
     ("an add-on is turned on, and Berth has not written it yet", |f| {
         f.cluster.status.as_mut().unwrap().addons.retain(|addon| addon.name != "coredns");
