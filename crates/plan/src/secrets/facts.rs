@@ -58,7 +58,7 @@ impl SecretFacts {
         let kubeconfig = data.get("value").map(|v| Box::new(berth_pki::parse_kubeconfig_certificate(v)));
         let encryption_ok = data.get("encryption.yaml").is_some_and(|v| encryption_ok(v));
         let naming_key =
-            data.get("encryption.yaml").map(|v| sha256(&[b"berth.dev/names of copies:", v.as_slice()].concat()));
+            data.get("encryption.yaml").map(|v| sha256(&[b"berth.dev/names-of-copies:", v.as_slice()].concat()));
         let digests = data.iter().map(|(k, v)| (k.clone(), sha256(v))).collect();
         let plain =
             |key: &&str| Some(((*key).to_owned(), std::str::from_utf8(data.get(*key)?).ok()?.trim().to_owned()));
