@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 pub mod aside;
 pub mod backup;
 mod earlier;
+pub mod gateway;
 mod hold;
 mod marker;
 pub mod vpc;
