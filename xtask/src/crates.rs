@@ -68,6 +68,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("berth-agent", &["berth-contract"]),
     ("berth-approve", &[]),
     ("berth-backup", &["berth-contract"]),
+    ("berth-gateway", &["berth-api", "berth-contract"]),
     ("berth-oci", &[]),
     ("berth-devcluster", &["berth-oci"]),
     ("berth-testkit", &["berth-pki", "berth-plan", "berth-render", "berth-sim"]),

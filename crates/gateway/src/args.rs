@@ -1,0 +1,103 @@
+//! What it is told when it starts.
+
+use anyhow::Result;
+use berth_contract::vpc::Cidr;
+use clap::Parser;
+use jiff::SignedDuration;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::net::TcpListener;
+
+use crate::serve::Limits;
+use crate::socket;
+
+/// Where it listens by itself. IPv6 is left out where the node has none.
+const LISTEN: [&str; 2] = ["0.0.0.0:8443", "[::]:8443"];
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "berth-gateway",
+    version,
+    about = "One address for the API servers of all tenants: finds the tenant by TLS' server name, and passes TLS on as it is"
+)]
+pub(crate) struct Args {
+    /// Where clients come to, as address:port; repeat for more [default: 0.0.0.0:8443 and [::]:8443]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Vec<SocketAddr>,
+    /// Where /healthz, /readyz and /metrics are
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
+    pub(crate) metrics: SocketAddr,
+    /// A range from which load balancers come that say with the PROXY protocol, version 1 or 2, whose connection it is: from there a header has to
+    /// come, and from elsewhere none is believed; repeat for more
+    #[arg(long, value_name = "CIDR")]
+    proxy_from: Vec<Cidr>,
+    /// Connections of a tenant that are open at once, if its Cluster does not say how many
+    #[arg(long, value_name = "COUNT", default_value_t = 10_000)]
+    max_connections: u32,
+    /// Bytes that a ClientHello may have
+    #[arg(long, value_name = "BYTES", default_value_t = 16 * 1024)]
+    hello_limit: usize,
+    /// How long a client may take for its ClientHello
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration)]
+    hello_timeout: Duration,
+    /// How long an API server may take to accept a connection, before the next one is tried
+    #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = duration)]
+    dial_timeout: Duration,
+    /// How long open connections stay after SIGTERM; they are closed one by one within that time
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
+    drain: Duration,
+}
+
+impl Args {
+    /// What holds for connections.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            hello: self.hello_limit,
+            hello_within: self.hello_timeout,
+            dial_within: self.dial_timeout,
+            drain: self.drain,
+            connections: self.max_connections,
+            proxy_from: self.proxy_from.clone(),
+        }
+    }
+
+    /// Listens where it is told to.
+    pub(crate) fn listeners(&self) -> Result<Vec<TcpListener>> {
+        if !self.listen.is_empty() {
+            return self.listen.iter().copied().map(socket::listen).collect();
+        }
+        let [first, second] =
+            LISTEN.map(|address| address.parse::<SocketAddr>().map_err(anyhow::Error::from).and_then(socket::listen));
+        if let Err(error) = &second {
+            eprintln!("berth-gateway: {error:#}");
+        }
+        Ok(std::iter::once(first?).chain(second).collect())
+    }
+}
+
+/// Such as 90s, 10m or 1h 30m.
+fn duration(text: &str) -> Result<Duration> {
+    Ok(Duration::try_from(text.parse::<SignedDuration>()?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_and_what_is_refused() {
+        let parse = |args: &[&str]| Args::try_parse_from([&["berth-gateway"][..], args].concat());
+        let limits = parse(&[]).unwrap().limits();
+        assert_eq!((limits.hello, limits.hello_within, limits.dial_within), (16_384, secs(5), secs(3)));
+        assert_eq!((limits.drain, limits.connections, limits.proxy_from), (secs(600), 10_000, vec![]));
+        let told = parse(&["--proxy-from", "10.0.0.0/8", "--proxy-from", "fd00::/8", "--drain", "90s"]).unwrap();
+        assert_eq!((told.limits().proxy_from.len(), told.limits().drain), (2, secs(90)));
+        for wrong in ["--proxy-from=10.0.0.0", "--drain=-1s", "--drain=10", "--listen=8443", "--hello-timeout=soon"] {
+            assert!(parse(&[wrong]).is_err(), "{wrong}");
+        }
+    }
+
+    fn secs(count: u64) -> Duration {
+        Duration::from_secs(count)
+    }
+}

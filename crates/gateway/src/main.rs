@@ -1,0 +1,102 @@
+//! `berth-gateway` gives the API servers of all tenants one address. It reads the server name of a ClientHello, finds the tenant that has it, and passes
+//! the bytes on to one of its API servers and back: TLS ends there, and this program has no key.
+//!
+//! What it knows is on the tenants' Services, see [`berth_contract::gateway`], and in their EndpointSlices. It watches both and needs neither the
+//! operator nor a Secret; while the API of the meta cluster is away, it goes on with what it knows.
+//!
+//! Pure: [`hello`], [`proxy`] and [`opening`] (what a client says first), [`facts`], [`kept`] and [`table`] (what leads where), [`choose`] (which API
+//! server), [`drain`] (who leaves when).
+
+mod args;
+mod choose;
+mod client;
+mod copy;
+mod counts;
+mod dial;
+mod drain;
+mod ended;
+mod facts;
+mod hello;
+mod http;
+mod kept;
+mod live;
+mod log;
+mod metrics;
+mod opening;
+mod proxy;
+mod serve;
+mod socket;
+mod table;
+mod tenant;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use clap::Parser as _;
+use tokio::signal::unix::{SignalKind, signal};
+
+use args::Args;
+use log::Log;
+use serve::Gateway;
+
+/// Between two looks whether all tenants are known.
+const LOOK: Duration = Duration::from_millis(50);
+
+fn main() -> ExitCode {
+    match start(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("berth-gateway: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(args: &Args) -> anyhow::Result<()> {
+    if rustls::crypto::ring::default_provider().install_default().is_err() {
+        anyhow::bail!("a TLS provider is installed already");
+    }
+    socket::raise_limit();
+    let (log, writer) = Log::start();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let outcome = runtime.block_on(run(args, log));
+    // With it ends whatever may still hold the log: its last lines are written before the process ends.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    if outcome.is_ok() {
+        let _ = writer.join();
+    }
+    outcome
+}
+
+async fn run(args: &Args, log: Log) -> anyhow::Result<()> {
+    // As process 1 of its container it would ignore what it does not ask for.
+    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let listeners = args.listeners()?;
+    let metrics = socket::listen(args.metrics)?;
+    let client = client::client().await?;
+    let gateway = Gateway::new(args.limits(), log);
+    let is_known = Arc::new(AtomicBool::default());
+    tokio::spawn(http::serve(metrics, gateway.clone(), is_known.clone()));
+    let (watching, known) = (gateway.clone(), is_known.clone());
+    tokio::spawn(async move { watch::run(&client, &watching, &known).await });
+    for listener in listeners {
+        let (gateway, is_known) = (gateway.clone(), is_known.clone());
+        tokio::spawn(async move {
+            // Whoever comes sooner waits: no name is unknown only because nothing is known yet.
+            while !is_known.load(Relaxed) {
+                tokio::time::sleep(LOOK).await;
+            }
+            gateway.accept(listener).await;
+        });
+    }
+    tokio::select! { _ = term.recv() => (), _ = int.recv() => () }
+    eprintln!("berth-gateway: received a signal to stop; {} connections are open", gateway.connections.len());
+    gateway.stop.cancel();
+    gateway.drained().await;
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! What Prometheus reads. Names and labels are stable.
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::live::Rows;
+use crate::serve::Gateway;
+use crate::table::Ignored;
+
+/// Name of the row, without a namespace, of tenants that have none of their own, and of those that are gone.
+const OTHERS: &str = "(others)";
+
+/// All metrics as text.
+pub(crate) fn text(gateway: &Gateway) -> String {
+    let mut registry = Registry::with_prefix("berth_gateway");
+    tenants(&gateway.live.rows(), &mut registry);
+    let ended: Family<[(&str, &str); 1], Counter> = Family::default();
+    for (why, count) in gateway.ends.all() {
+        ended.get_or_create(&[("reason", why.as_str())]).inc_by(count);
+    }
+    registry.register("connections_ended", "Connections that ended or were refused, by why", ended);
+    let all: Gauge = Gauge::default();
+    all.set(number(gateway.connections.len() as u64));
+    registry.register("connections", "Connections that are open, those included of which no tenant is known", all);
+    let lost: Counter = Counter::default();
+    lost.inc_by(gateway.log.lost());
+    registry.register("log_lines_lost", "Lines of the access log that were not written", lost);
+    let mut text = String::new();
+    // Writing into a String cannot fail.
+    let _ = encode(&mut text, &registry);
+    text
+}
+
+fn tenants(rows: &Rows, registry: &mut Registry) {
+    type Tenant = [(&'static str, String); 2];
+    type Way = [(&'static str, String); 3];
+    let open: Family<Tenant, Gauge> = Family::default();
+    let opened: Family<Tenant, Counter> = Family::default();
+    let bytes: Family<Way, Counter> = Family::default();
+    let own = rows.own.iter().map(|(of, sum)| (of.namespace.as_str(), of.name.as_str(), *sum));
+    for (namespace, name, sum) in own.chain([("", OTHERS, rows.others)]) {
+        let tenant = || [("namespace", namespace.to_owned()), ("name", name.to_owned())];
+        open.get_or_create(&tenant()).set(number(sum.open));
+        opened.get_or_create(&tenant()).inc_by(sum.opened);
+        for (way, count) in [("up", sum.up), ("down", sum.down)] {
+            let [namespace, name] = tenant();
+            bytes.get_or_create(&[namespace, name, ("direction", way.to_owned())]).inc_by(count);
+        }
+    }
+    registry.register("tenant_connections", "Connections of a tenant that are open", open);
+    registry.register("tenant_connections_opened", "Connections of a tenant that were let in", opened);
+    let what = "Bytes of a tenant: up to its API servers, down to its clients";
+    registry.register_with_unit("tenant_traffic", what, Unit::Bytes, bytes);
+    let tenants: Gauge = Gauge::default();
+    tenants.set(number(rows.tenants as u64));
+    registry.register("tenants", "Tenants that are known", tenants);
+    let ignored: Family<[(&str, &str); 1], Gauge> = Family::default();
+    for why in Ignored::ALL {
+        let count = rows.ignored.get(&why).copied().unwrap_or_default();
+        ignored.get_or_create(&[("reason", why.as_str())]).set(number(count));
+    }
+    registry.register("services_ignored", "Services with the gateway's label that do not count, by why", ignored);
+}
+
+fn number(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,244 @@
+//! Takes connections, and carries each to its tenant.
+
+use berth_contract::vpc::Cidr;
+use jiff::Timestamp;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::copy::{Carried, copy};
+use crate::counts::Ends;
+use crate::dial::{self, dial};
+use crate::drain;
+use crate::ended::{Ended, Farewell};
+use crate::live::Live;
+use crate::log::{Line, Log};
+use crate::opening::{Opening, Step};
+use crate::proxy::canonical;
+use crate::socket;
+
+/// TLS' fatal alert `unrecognized_name` (RFC 6066), before any version is agreed on.
+const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
+/// How long nobody is let in after a failure, such as too many open files, which is there again at once.
+const AFTER_FAILURE: Duration = Duration::from_millis(100);
+/// Read at once of what a client begins with: most fit.
+const OPENING: usize = 4096;
+
+/// What does not change while it runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Limits {
+    /// Bytes of a ClientHello.
+    pub(crate) hello: usize,
+    /// How long a client has for it, and for a PROXY header.
+    pub(crate) hello_within: Duration,
+    /// How long an API server has to take a connection.
+    pub(crate) dial_within: Duration,
+    /// How long connections stay that are open when it ends.
+    pub(crate) drain: Duration,
+    /// Connections of a tenant that does not say how many.
+    pub(crate) connections: u32,
+    /// From there a PROXY header has to come.
+    pub(crate) proxy_from: Vec<Cidr>,
+}
+
+/// All that connections share.
+#[derive(Debug)]
+pub(crate) struct Gateway {
+    pub(crate) live: Live,
+    pub(crate) limits: Limits,
+    pub(crate) ends: Ends,
+    pub(crate) log: Log,
+    /// It ends: nobody is let in, and who is in leaves within the time for that.
+    pub(crate) stop: CancellationToken,
+    /// Connections, from the moment that they are accepted.
+    pub(crate) connections: TaskTracker,
+    next: AtomicU64,
+}
+
+impl Gateway {
+    pub(crate) fn new(limits: Limits, log: Log) -> Arc<Self> {
+        Arc::new(Self {
+            live: Live::default(),
+            limits,
+            ends: Ends::default(),
+            log,
+            stop: CancellationToken::new(),
+            connections: TaskTracker::new(),
+            next: AtomicU64::default(),
+        })
+    }
+
+    /// Until it is told to stop.
+    pub(crate) async fn accept(self: Arc<Self>, listener: TcpListener) {
+        loop {
+            let accepted = tokio::select! {
+                () = self.stop.cancelled() => return,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, peer)) => drop(self.connections.spawn(self.clone().one(stream, canonical(peer)))),
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+                Err(error) => {
+                    eprintln!("berth-gateway: cannot accept a connection: {error}");
+                    tokio::time::sleep(AFTER_FAILURE).await;
+                }
+            }
+        }
+    }
+
+    /// Until who is in has left; at most a little longer than they may stay.
+    pub(crate) async fn drained(&self) {
+        self.connections.close();
+        let patience = self.limits.drain + self.limits.hello_within + self.limits.dial_within * dial::TRIES;
+        let _ = tokio::time::timeout(patience, self.connections.wait()).await;
+    }
+
+    async fn one(self: Arc<Self>, stream: TcpStream, peer: SocketAddr) {
+        let number = self.next.fetch_add(1, Relaxed);
+        let begin = Instant::now();
+        let mut visit = Visit::new(peer);
+        let ended = self.carry(&stream, number, &mut visit).await;
+        match ended.farewell() {
+            Farewell::End => {}
+            Farewell::Reset => socket::reset(&stream),
+            Farewell::Alert => drop(stream.try_write(&UNRECOGNIZED_NAME)),
+        }
+        drop(stream);
+        self.ends.add(ended);
+        // A load balancer that looks whether somebody listens says nothing, or who it is and no more.
+        if ended != Ended::Left || visit.has_spoken {
+            self.log.say(&visit.line(begin, ended));
+        }
+    }
+
+    async fn carry(&self, stream: &TcpStream, number: u64, visit: &mut Visit) -> Ended {
+        if socket::set_up(stream).is_err() {
+            return Ended::Left;
+        }
+        let begin = match self.open(stream, visit).await {
+            Ok(begin) => begin,
+            Err(ended) => return ended,
+        };
+        let Some(name) = &visit.name else { return Ended::NoName };
+        let Some(tenant) = self.live.tenant(name) else { return Ended::UnknownName };
+        visit.tenant = Some(format!("{}/{}", tenant.cluster.namespace, tenant.cluster.name));
+        let _admitted = match tenant.admit(visit.client.ip(), self.limits.connections) {
+            Ok(admitted) => admitted,
+            Err(ended) => return ended,
+        };
+        let (server, lease) = match dial(&tenant, self.limits.dial_within).await {
+            Ok(dialled) => dialled,
+            Err(ended) => return ended,
+        };
+        visit.gateway = server.local_addr().ok();
+        visit.api_server = Some(lease.address());
+        let ended = tokio::select! {
+            biased;
+            () = lease.gone() => Ended::ApiServerGone,
+            () = self.leave(number) => Ended::Drained,
+            ended = copy(stream, &server, begin, &visit.carried, &tenant.traffic) => ended,
+        };
+        if ended.resets_api_server() {
+            socket::reset(&server);
+        }
+        ended
+    }
+
+    /// All that is to be passed on of what came until it was known whom the client wants.
+    async fn open(&self, stream: &TcpStream, visit: &mut Visit) -> Result<Vec<u8>, Ended> {
+        let peer = visit.client;
+        let awaits_header = self.limits.proxy_from.iter().any(|range| range.contains(peer.ip()));
+        let mut opening = Opening::new(peer, awaits_header, self.limits.hello);
+        let read = async {
+            loop {
+                let bytes = read(stream).await.map_err(|_| Ended::Left)?;
+                if bytes.is_empty() {
+                    return Err(Ended::Left);
+                }
+                match opening.take(&bytes) {
+                    Step::More => {}
+                    Step::Name(name) => return Ok(name),
+                    Step::Refuse(ended) => return Err(ended),
+                }
+            }
+        };
+        let name = tokio::time::timeout(self.limits.hello_within, read).await.unwrap_or(Err(Ended::SlowHello));
+        visit.client = opening.client;
+        visit.has_spoken = !opening.bytes.is_empty();
+        visit.name = name?;
+        Ok(opening.bytes)
+    }
+
+    /// Until a connection of that number has to leave.
+    async fn leave(&self, number: u64) {
+        self.stop.cancelled().await;
+        tokio::time::sleep(drain::after(number, self.limits.drain)).await;
+    }
+}
+
+/// The next bytes. Empty: there are no more.
+async fn read(stream: &TcpStream) -> io::Result<Vec<u8>> {
+    loop {
+        stream.readable().await?;
+        let mut bytes = Vec::with_capacity(OPENING);
+        match stream.try_read_buf(&mut bytes) {
+            Ok(_) => return Ok(bytes),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// What is known of a connection so far.
+struct Visit {
+    client: SocketAddr,
+    has_spoken: bool,
+    name: Option<String>,
+    tenant: Option<String>,
+    gateway: Option<SocketAddr>,
+    api_server: Option<SocketAddr>,
+    carried: Carried,
+}
+
+impl Visit {
+    fn new(client: SocketAddr) -> Self {
+        let (name, tenant, gateway, api_server) = (None, None, None, None);
+        Self { client, has_spoken: false, name, tenant, gateway, api_server, carried: Carried::default() }
+    }
+
+    fn line(self, begin: Instant, ended: Ended) -> Line {
+        Line {
+            time: Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            client: self.client,
+            name: self.name,
+            tenant: self.tenant,
+            gateway: self.gateway,
+            api_server: self.api_server,
+            bytes_up: self.carried.up.load(Relaxed),
+            bytes_down: self.carried.down.load(Relaxed),
+            seconds: begin.elapsed().as_secs_f64(),
+            ended,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::limits;
+
+    /// Of ten thousand connections most have nothing to say.
+    #[tokio::test]
+    async fn a_connection_at_rest_takes_little() {
+        let gateway = Gateway::new(limits(), Log::captured().0);
+        let listener = socket::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let size = size_of_val(&gateway.one(stream, "192.0.2.1:1".parse().unwrap()));
+        assert!(size <= 4096, "{size} bytes");
+    }
+}

@@ -1,0 +1,61 @@
+//! Sockets as they all are here.
+
+use anyhow::{Context as _, Result};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use std::io;
+use std::net::{Shutdown, SocketAddr};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+
+/// Connections that wait to be accepted; the kernel may allow fewer (`net.core.somaxconn`).
+const BACKLOG: i32 = 4096;
+
+/// One on which nothing happens is asked after 30 s whether the other end is still there, and after 30 s without an answer it is not. Load balancers
+/// forget a connection sooner than a watch has something to say.
+const QUIET: Duration = Duration::from_secs(30);
+const AGAIN: Duration = Duration::from_secs(10);
+const TRIES: u32 = 3;
+
+/// Listens there; on `[::]` for IPv6 alone, so that `0.0.0.0` can be beside it.
+pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener> {
+    let listen = || -> io::Result<TcpListener> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        if address.is_ipv6() {
+            socket.set_only_v6(true)?;
+        }
+        // One that just ended may still have connections on that port.
+        socket.set_reuse_address(true)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        TcpListener::from_std(socket.into())
+    };
+    listen().with_context(|| format!("cannot listen on {address}"))
+}
+
+/// For a connection that carries a tenant's bytes.
+pub(crate) fn set_up(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let keepalive = TcpKeepalive::new().with_time(QUIET).with_interval(AGAIN).with_retries(TRIES);
+    SockRef::from(stream).set_tcp_keepalive(&keepalive)
+}
+
+/// Says that nothing more will be sent. What was written before is sent.
+pub(crate) fn end(stream: &TcpStream) {
+    // Who is gone already need not be told.
+    let _ = SockRef::from(stream).shutdown(Shutdown::Write);
+}
+
+/// When it is dropped it is reset.
+pub(crate) fn reset(stream: &TcpStream) {
+    let _ = stream.set_zero_linger();
+}
+
+/// As many open files as this process may have. Each connection is two.
+pub(crate) fn raise_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        eprintln!("berth-gateway: cannot raise the limit of open files: {error}");
+    }
+}
