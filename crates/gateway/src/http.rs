@@ -62,10 +62,9 @@ pub(crate) async fn serve(listener: TcpListener, gateway: Arc<Gateway>, is_known
 fn answer(path: &str, gateway: &Gateway, is_known: bool) -> Response<Full<Bytes>> {
     const UNKNOWN: &str = "waiting for the lists of Services and EndpointSlices: the log says what is in the way";
     let (status, body) = match path {
-        "/healthz" => (StatusCode::OK, Bytes::from_static(b"ok")),
         "/readyz" if gateway.stop.is_cancelled() => (StatusCode::SERVICE_UNAVAILABLE, "this gateway ends".into()),
         "/readyz" if !is_known => (StatusCode::SERVICE_UNAVAILABLE, UNKNOWN.into()),
-        "/readyz" => (StatusCode::OK, Bytes::from_static(b"ok")),
+        "/healthz" | "/readyz" => (StatusCode::OK, Bytes::from_static(b"ok")),
         "/metrics" => (StatusCode::OK, metrics::text(gateway).into()),
         _ => (StatusCode::NOT_FOUND, "there are /healthz, /readyz and /metrics".into()),
     };

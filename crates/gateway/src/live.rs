@@ -54,7 +54,9 @@ impl Live {
         *self.ignored.lock() = table.ignored;
         *self.names.write() = Arc::new(names);
         // Only now: whoever found it by a name is ended, too.
-        before.values().for_each(|tenant| tenant.end());
+        for tenant in before.values() {
+            tenant.end();
+        }
     }
 
     /// Whose that name is, as [`comparable`](berth_contract::gateway::comparable) has it.

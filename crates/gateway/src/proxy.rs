@@ -66,20 +66,20 @@ pub(crate) mod tests {
         bytes
     }
 
-    fn client(text: &str) -> Option<SocketAddr> {
-        Some(text.parse().unwrap())
+    fn client(text: &str) -> SocketAddr {
+        text.parse().unwrap()
     }
 
     #[test]
     fn both_versions_are_read_to_their_last_byte_and_no_further() {
         for (bytes, from) in [
-            (b"PROXY TCP4 203.0.113.7 192.0.2.1 40000 443\r\n".to_vec(), client("203.0.113.7:40000")),
-            (b"PROXY TCP6 2001:db8::7 2001:db8::1 40000 443\r\n".to_vec(), client("[2001:db8::7]:40000")),
-            (b"PROXY TCP6 ::ffff:203.0.113.7 ::ffff:192.0.2.1 1 443\r\n".to_vec(), client("203.0.113.7:1")),
+            (b"PROXY TCP4 203.0.113.7 192.0.2.1 40000 443\r\n".to_vec(), Some(client("203.0.113.7:40000"))),
+            (b"PROXY TCP6 2001:db8::7 2001:db8::1 40000 443\r\n".to_vec(), Some(client("[2001:db8::7]:40000"))),
+            (b"PROXY TCP6 ::ffff:203.0.113.7 ::ffff:192.0.2.1 1 443\r\n".to_vec(), Some(client("203.0.113.7:1"))),
             (b"PROXY UNKNOWN\r\n".to_vec(), None),
             (b"PROXY UNKNOWN 1 2 3 4\r\n".to_vec(), None),
-            (version_2(Some("203.0.113.7:40000")), client("203.0.113.7:40000")),
-            (version_2(Some("[2001:db8::7]:40000")), client("[2001:db8::7]:40000")),
+            (version_2(Some("203.0.113.7:40000")), Some(client("203.0.113.7:40000"))),
+            (version_2(Some("[2001:db8::7]:40000")), Some(client("[2001:db8::7]:40000"))),
             (version_2(None), None),
         ] {
             assert!(is_header(&bytes) || bytes.len() < 12);

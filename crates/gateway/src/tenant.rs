@@ -61,13 +61,17 @@ impl Tenant {
             state.servers.push(Server::of(endpoint, known));
         }
         drop(state);
-        before.iter().for_each(|server| server.gone.cancel());
+        for server in &before {
+            server.gone.cancel();
+        }
     }
 
     /// It is gone, and so is all that is open to it.
     pub(crate) fn end(&self) {
         let servers = std::mem::take(&mut self.state.lock().servers);
-        servers.iter().for_each(|server| server.gone.cancel());
+        for server in &servers {
+            server.gone.cancel();
+        }
     }
 
     /// Lets a client in, unless it may not come. `most`: connections where the tenant itself does not say how many.

@@ -23,6 +23,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Events that are taken in before the table is made anew.
 const AT_ONCE: usize = 512;
 
+#[expect(clippy::large_enum_variant, reason = "one at a time is taken in")]
 enum Told {
     Service(Result<Event<Service>, Error>),
     Slice(Result<Event<EndpointSlice>, Error>),
@@ -37,7 +38,9 @@ pub(crate) async fn run(client: &Client, gateway: &Gateway, is_known: &AtomicBoo
     let mut told = all.ready_chunks(AT_ONCE);
     let mut known = Known::default();
     while let Some(several) = told.next().await {
-        several.into_iter().for_each(|one| known.see(one));
+        for one in several {
+            known.see(one);
+        }
         if known.services.is_complete() && known.slices.is_complete() {
             gateway.live.update(build(known.services.all(), known.slices.all()));
             if !is_known.swap(true, Relaxed) {

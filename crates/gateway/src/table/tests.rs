@@ -99,9 +99,12 @@ fn an_address_is_there_once_and_ready_if_one_slice_says_so() {
     let ready = at("10.0.0.1:6443", "new", true);
     let unready = at("10.0.0.1:6443", "old", false);
     for slices in [[&unready, &ready], [&ready, &unready]] {
-        let slices = [slice("acme", "s-1", &[slices[0].clone()]), slice("acme", "s-2", &[slices[1].clone()])];
+        let slices = [
+            slice("acme", "s-1", std::slice::from_ref(slices[0])),
+            slice("acme", "s-2", std::slice::from_ref(slices[1])),
+        ];
         let table = table([own("acme", &["a"], 1, "1")], &slices);
-        assert_eq!(table.routes[0].endpoints, [ready.clone()]);
+        assert_eq!(table.routes[0].endpoints, std::slice::from_ref(&ready));
     }
 }
 

@@ -9,6 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 #[tokio::test]
+#[ignore = "make test-all: real connections, until they ran on a loaded machine"]
 async fn what_services_and_slices_say_is_used_at_once_and_kept_while_the_api_is_away() {
     let server = ApiServer::start().await.unwrap();
     let gateway = Gateway::start(&server).unwrap();
@@ -65,6 +66,7 @@ async fn what_services_and_slices_say_is_used_at_once_and_kept_while_the_api_is_
 }
 
 #[tokio::test]
+#[ignore = "make test-all: real connections, until they ran on a loaded machine"]
 async fn it_ends_when_it_is_told_to() {
     let server = ApiServer::start().await.unwrap();
     grant(&server).await;
