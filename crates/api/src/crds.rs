@@ -63,7 +63,7 @@ pub fn lacking(live: &CustomResourceDefinition, built: &CustomResourceDefinition
 }
 
 fn lacks(live: &Value, built: &Value, path: &str) -> Option<String> {
-    if built["x-kubernetes-preserve-unknown-fields"] == true {
+    if [live, built].iter().any(|schema| schema["x-kubernetes-preserve-unknown-fields"] == true) {
         return None;
     }
     let inner = ["items", "additionalProperties"];
@@ -173,6 +173,12 @@ mod tests {
         let extra = "/apiServer/properties/extraArgs/items/properties/value";
         assert_eq!(without(&format!("{release}{extra}")).as_deref(), Some("spec.release.apiServer.extraArgs.value"));
         assert_eq!(without("/properties/status").as_deref(), Some("status"));
+        for built in all() {
+            let mut loose = built.clone();
+            let any = r#"{"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}"#;
+            loose.spec.versions[0].schema = serde_json::from_str(any).unwrap();
+            assert_eq!(lacking(&loose, &built), None, "one that keeps whatever there is");
+        }
     }
 
     #[test]

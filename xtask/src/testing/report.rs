@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::progress::{Progress, Step};
-use super::results::{Count, LeftTo};
+use super::results::{Count, LeftTo, reason};
 use super::runs::Run;
 use super::speed;
 use super::steps::Outcome;
@@ -20,6 +20,8 @@ pub(super) struct Report {
     total: Count,
     progress: Progress,
     failures: Vec<String>,
+    /// Why, of those that said so.
+    reasons: BTreeMap<String, String>,
     flaky: Vec<String>,
     late: Vec<String>,
     left_to: LeftTo,
@@ -44,6 +46,7 @@ impl Report {
             total: Count::default(),
             progress,
             failures: vec![],
+            reasons: BTreeMap::new(),
             flaky: vec![],
             late: vec![],
             left_to: LeftTo::new(),
@@ -72,8 +75,11 @@ impl Report {
         for failure in &failures {
             println!("FAILED {name} {failure}");
         }
-        self.failures.extend(failures.iter().map(|f| format!("{name} {f}").trim_end().to_owned()));
-        self.flaky.extend(flaky.iter().map(|f| format!("{name} {f}")));
+        let named = |f: &String| format!("{name} {f}").trim_end().to_owned();
+        let why = |f: &String| Some((named(f), reason(&text, f)?));
+        self.reasons.extend(failures.iter().chain(&flaky).filter_map(why));
+        self.failures.extend(failures.iter().map(named));
+        self.flaky.extend(flaky.iter().map(named));
         self.late.extend(late.iter().map(|l| format!("{name}: {l}")));
         self.count(count, &left_to);
         self.times.push((name.to_owned(), time));
@@ -113,9 +119,13 @@ impl Report {
     /// What is said last. Programs read the last line.
     fn closing(&self) -> String {
         let Count { passed, failed, skipped, flaky } = self.total;
-        let flaky_ones = self.flaky.iter().map(|name| format!("FLAKY  {name}"));
-        let mut lines: Vec<String> =
-            flaky_ones.chain(self.failures.iter().map(|name| format!("FAILED {name}"))).collect();
+        let why = |name: &String| match self.reasons.get(name) {
+            Some(reason) => format!("\n{}", indented(reason)),
+            None => String::new(),
+        };
+        let flaky_ones = self.flaky.iter().map(|name| format!("FLAKY  {name}{}", why(name)));
+        let failed = self.failures.iter().map(|name| format!("FAILED {name}{}", why(name)));
+        let mut lines: Vec<String> = flaky_ones.chain(failed).collect();
         lines.extend(self.late.iter().map(|late| format!("LATE   {late}")));
         lines.push(String::new());
         if flaky > 0 {
@@ -167,6 +177,12 @@ impl Report {
             std::process::exit(1);
         }
     }
+}
+
+/// What follows a line as its detail; as much of each line as helps.
+fn indented(text: &str) -> String {
+    let line = |line: &str| format!("       {}", line.chars().take(600).collect::<String>());
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// The commit that is checked out; with a `+` if that is not all.
@@ -250,6 +266,13 @@ mod tests {
              3 left out, counted as skipped: `make chaos` runs 1, `make test-all` runs 2.\n\
              3 passed, 1 failed, 3 skipped"
         );
+    }
+
+    #[test]
+    fn a_run_ends_with_why_it_failed() {
+        let text = "thread 'd' (1) panicked at x.rs:1:1:\nboom\nof it\n".to_owned();
+        let failed = Outcome { failures: vec!["d".into()], text, ..counted(0, 1, 0, 0) };
+        assert!(report(&[("y", failed)]).closing().starts_with("FAILED y d\n       boom\n       of it\n"));
     }
 
     #[test]

@@ -76,6 +76,24 @@ impl Results {
     }
 }
 
+/// Lines of a reason at most: what a test prints may be a whole tenant.
+const REASON: usize = 15;
+
+/// Why a test failed: what the last panic of its thread said, without the backtrace.
+pub(super) fn reason(text: &str, test: &str) -> Option<String> {
+    let begins = format!("thread '{test}' ");
+    let panics = |(_, line): &(usize, &str)| line.contains(" panicked at ");
+    let lines: Vec<&str> = text.lines().collect();
+    let of = |begins: &str| lines.iter().copied().enumerate().filter(panics).filter(|(_, l)| l.contains(begins)).last();
+    // A test that runs alone has the main thread.
+    let (at, _) = of(&begins).or_else(|| of("thread 'main' "))?;
+    let said = lines[at + 1..].iter().map(|line| line.trim_end());
+    let backtrace =
+        |line: &&str| !line.to_lowercase().starts_with("stack backtrace:") && !line.starts_with("note: run with");
+    let said: Vec<&str> = said.take_while(backtrace).take(REASON).collect();
+    Some(said.join("\n").trim().to_owned()).filter(|said| !said.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,5 +133,14 @@ mod tests {
         let results =
             read("server readytest a ... ok\nbyetest result: ok. 1 passed; 0 failed; 2 ignored; 0 measured\n");
         assert_eq!(results.count, Count { passed: 1, failed: 0, skipped: 2, flaky: 0 });
+    }
+
+    #[test]
+    fn why_a_test_failed_is_what_its_last_panic_said() {
+        let text = "thread 'a::b' (12) panicked at x.rs:3:1:\nfirst\nthread 'a::c' (13) panicked at y.rs:4:1:\nothers\n\
+                    again: a::b\nthread 'a::b' (14) panicked at x.rs:3:1:\nLATE: Ready\nnot yet\n\nStack backtrace:\n   0: f\n";
+        assert_eq!(reason(text, "a::b").as_deref(), Some("LATE: Ready\nnot yet"));
+        assert_eq!(reason(text, "a::d"), None);
+        assert_eq!(reason("thread 'main' (1) panicked at z.rs:1:1:\nboom\n", "a::d").as_deref(), Some("boom"));
     }
 }
