@@ -167,6 +167,7 @@ fn values_of_it_that_make_no_sense_are_refused() {
         (&["gateway.domain=*.example.com"], "/gateway/domain"),
         (&["gateway.domain=Example.com"], "/gateway/domain"),
         (&["gateway.domain=example.com."], "/gateway/domain"),
+        (&["gateway.domain=10.0.0.1"], "/gateway/domain"),
         (&[&*long], "/gateway/domain"),
         (&["gateway.port=0"], "/gateway/port"),
         (&["gateway.hostPort=70000"], "/gateway/hostPort"),
