@@ -3,6 +3,7 @@
 use super::protection::{in_one_namespace, merge};
 use super::*;
 use berth_testkit::fixtures::from_yaml;
+use kube::api::ListParams;
 
 /// Values that turn it on.
 pub(crate) const ON: [&str; 2] = ["gateway.enabled=true", "gateway.domain=api.example.com"];
@@ -10,6 +11,7 @@ pub(crate) const ON: [&str; 2] = ["gateway.enabled=true", "gateway.domain=api.ex
 /// Label, and annotation, of what it looks at (`berth_contract::gateway`).
 const KEY: &str = "berth.dev/gateway";
 const ENDPOINT_SLICES: &str = "system:serviceaccount:kube-system:endpointslice-controller";
+const GATEWAY: &str = "system:serviceaccount:berth-gateway:berth-gateway";
 
 fn on(more: &[&str]) -> Vec<Value> {
     let set: Vec<&str> = ON.iter().chain(more).flat_map(|value| ["--set", value]).collect();
@@ -207,6 +209,23 @@ fn slice(labelled: bool) -> Value {
 pub(crate) async fn in_force(server: &ApiServer) -> Result<(), String> {
     let root = in_one_namespace(server, "root-of-gateway", "default").await;
     denied(create(&root, "Service", "default", service(true, None), true).await)
+}
+
+#[tokio::test]
+async fn its_account_lists_what_it_watches_and_reads_and_writes_nothing_else() {
+    let server = server().await;
+    let groups = ["system:serviceaccounts", "system:serviceaccounts:berth-gateway"];
+    let it = server.client_as(GATEWAY, &groups);
+    let labelled = ListParams::default().labels(&format!("{KEY}=true"));
+    for kind in ["Service", "EndpointSlice"] {
+        dynamic(&it, kind, "").list(&labelled).await.unwrap_or_else(|e| panic!("{kind}: {e}"));
+        refusal(dynamic(&it, kind, "default").get("kubernetes").await);
+    }
+    for kind in ["Secret", "ConfigMap", "Namespace", "Cluster", "Pod"] {
+        refusal(dynamic(&it, kind, "").list(&ListParams::default()).await);
+    }
+    refusal(create(&it, "Service", "berth-gateway", service(true, None), true).await);
+    refusal(create(&it, "EndpointSlice", "berth-gateway", slice(true), true).await);
 }
 
 #[tokio::test]
