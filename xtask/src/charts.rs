@@ -19,7 +19,24 @@ pub(crate) fn check() -> Result<()> {
         "metrics.labels.release=x",
     ]
     .map(|value| format!("--set={value}"));
-    for (chart, values) in [("berth-crds", &[][..]), ("berth", &[][..]), ("berth", &values[..])] {
+    let gateway = [
+        "gateway.enabled=true",
+        "gateway.domain=api.example.com",
+        "gateway.hostPort=443",
+        "gateway.proxyProtocolFrom={10.0.0.0/8}",
+        "gateway.apiServerPeers[0].ipBlock.cidr=10.0.0.7/32",
+        "gateway.priorityClassName=x",
+        "gateway.podAnnotations.x=y",
+        "gateway.nodeSelector.x=y",
+        "gateway.tolerations[0].key=x",
+        "gateway.affinity.nodeAffinity.x=y",
+        "imagePullSecrets[0].name=x",
+        "metrics.serviceMonitor=true",
+    ]
+    .map(|value| format!("--set={value}"));
+    for (chart, values) in
+        [("berth-crds", &[][..]), ("berth", &[][..]), ("berth", &values[..]), ("berth", &gateway[..])]
+    {
         let path = charts.join(chart);
         output(Command::new(&helm).args(["lint", "--strict", "--kube-version", "1.36.3"]).arg(&path).args(values))?;
         output(Command::new(&helm).args(["template", chart, "--kube-version", "1.36.3"]).arg(&path).args(values))?;

@@ -1,5 +1,5 @@
-//! The images of the operator, of the agent and of `berth-backup`: static binaries and nothing else. The agent's has two: what is copied
-//! into every pod, and `berth-approve`, which runs from the image.
+//! The images of the operator, of the agent, of `berth-backup` and of `berth-gateway`: static binaries and nothing else. The agent's has two:
+//! what is copied into every pod, and `berth-approve`, which runs from the image.
 
 use anyhow::{Context as _, bail};
 use std::fs;
@@ -23,6 +23,7 @@ pub(crate) struct Images {
     pub(crate) operator: Image,
     pub(crate) agent: Image,
     pub(crate) backup: Image,
+    pub(crate) gateway: Image,
 }
 
 /// What the demo leaves in the checkout: one of another name (`BERTH_CLUSTER`) has files of its own.
@@ -56,7 +57,7 @@ pub(crate) enum Profile {
 }
 
 /// What is in images.
-const IN_IMAGES: [&str; 4] = ["berth-operator", "berth-agent", "berth-approve", "berth-backup"];
+const IN_IMAGES: [&str; 5] = ["berth-operator", "berth-agent", "berth-approve", "berth-backup", "berth-gateway"];
 /// What runs on this machine.
 const HERE: [&str; 3] = ["devcluster", "cni-meta", "kubectl-berth"];
 
@@ -101,12 +102,13 @@ pub(crate) fn release_dir() -> PathBuf {
 /// Builds programs, and makes images of them. Their tag holds a digest of the content: a tag never changes its meaning, and a tenant
 /// stays with the agent that it was made with.
 pub(crate) fn build(profile: Profile) -> Result<Images> {
-    say("building berth-operator, berth-agent, berth-approve, berth-backup, kubectl-berth and devcluster");
+    say(&format!("building {}, kubectl-berth and devcluster", IN_IMAGES.join(", ")));
     profile.programs()?;
     let built = profile.dir();
     install_here(profile, &HERE)?;
     let image = |name| image(&built, name, profile);
-    Ok(Images { operator: image("operator")?, agent: image("agent")?, backup: image("backup")? })
+    let (operator, agent) = (image("operator")?, image("agent")?);
+    Ok(Images { operator, agent, backup: image("backup")?, gateway: image("gateway")? })
 }
 
 /// Puts programs that run on this machine beside the demo's files.
@@ -116,8 +118,12 @@ pub(crate) fn install_here(profile: Profile, programs: &[&str]) -> Result<()> {
 }
 
 /// Images by name, and the programs in each. It starts the first.
-pub(crate) const IMAGES: [(&str, &[&str]); 3] =
-    [("operator", &["berth-operator"]), ("agent", &["berth-agent", "berth-approve"]), ("backup", &["berth-backup"])];
+pub(crate) const IMAGES: [(&str, &[&str]); 4] = [
+    ("operator", &["berth-operator"]),
+    ("agent", &["berth-agent", "berth-approve"]),
+    ("backup", &["berth-backup"]),
+    ("gateway", &["berth-gateway"]),
+];
 
 /// The programs in an image.
 pub(crate) fn programs(image: &str) -> &'static [&'static str] {

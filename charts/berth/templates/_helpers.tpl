@@ -12,6 +12,18 @@ app.kubernetes.io/component: operator
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{- define "berth.gateway.selector" -}}
+app.kubernetes.io/name: berth
+app.kubernetes.io/component: gateway
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "berth.gateway.labels" -}}
+{{ include "berth.gateway.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
 {{- /* An image by `name`. A released chart has the digests of its own images as annotations: they count where no tag is set. */}}
 {{- define "berth.image" -}}
 {{- $digest := .image.digest | default "" -}}
@@ -108,7 +120,9 @@ spec:
 
 {{- /* The operator's configuration file, see crates/plan/src/settings/config.rs. */}}
 {{- define "berth.config" -}}
-{{ dict "meta" .Values.meta "isolation" .Values.isolation "writers" .Values.writers "vpc" .Values.vpc "admissionPolicies" (dict "enabled" .Values.admissionPolicies.enabled) "admission" .Values.admission "backups" (omit .Values.backups "image") "recovery" .Values.recovery "rollouts" .Values.rollouts "tenants" .Values.tenants "imageLayout" .Values.imageLayout "helpers" .Values.helpers | toJson }}
+{{- $config := dict "meta" .Values.meta "isolation" .Values.isolation "writers" .Values.writers "vpc" .Values.vpc "admissionPolicies" (dict "enabled" .Values.admissionPolicies.enabled) "admission" .Values.admission "backups" (omit .Values.backups "image") "recovery" .Values.recovery "rollouts" .Values.rollouts "tenants" .Values.tenants "imageLayout" .Values.imageLayout "helpers" .Values.helpers -}}
+{{- with .Values.gateway }}{{ if .enabled }}{{ $_ := set $config "gateway" (dict "domain" .domain "port" (int .port)) }}{{ end }}{{ end -}}
+{{ $config | toJson }}
 {{- end }}
 
 {{/* The operator looks at a Secret with a team's own store for backups, and changes nothing. */}}

@@ -97,6 +97,26 @@ mod tests {
         }
     }
 
+    /// Arguments as the chart writes them, each with a value of its template's kind.
+    #[test]
+    fn the_chart_gives_what_there_is() {
+        let chart = berth_testkit::fixtures::package().join("../../charts/berth/templates/gateway.yaml");
+        let chart = std::fs::read_to_string(chart).unwrap();
+        let flags: Vec<_> =
+            chart.lines().filter_map(|line| line.trim().strip_prefix("- --")?.split_once('=')).collect();
+        let value = |template: &str| match template {
+            "{{ . }}" => "10.0.0.0/8".to_owned(),
+            _ if template.ends_with("}}s") => "7s".to_owned(),
+            _ if template.starts_with("{{") => "7".to_owned(),
+            plain => plain.to_owned(),
+        };
+        let args = flags.iter().map(|(flag, template)| format!("--{flag}={}", value(template)));
+        let args = Args::try_parse_from(std::iter::once("berth-gateway".to_owned()).chain(args)).unwrap();
+        let limits = args.limits();
+        assert_eq!((limits.hello, limits.connections, limits.proxy_from.len()), (7, 7, 1));
+        assert_eq!((limits.hello_within, limits.dial_within, limits.drain), (secs(7), secs(7), secs(7)));
+    }
+
     fn secs(count: u64) -> Duration {
         Duration::from_secs(count)
     }

@@ -274,14 +274,14 @@ impl Demo {
     /// Imports images that this cluster has not got yet.
     fn load(&self, images: &Images) -> Result<()> {
         let uid = output(self.kubectl().args(["get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}"]))?;
-        let want = format!("{uid} {} {} {}\n", images.operator.tag, images.agent.tag, images.backup.tag);
+        let all = [&images.operator, &images.agent, &images.backup, &images.gateway];
+        let want = format!("{uid} {}\n", all.map(|image| image.tag.as_str()).join(" "));
         let mark = self.dir.join("images/loaded");
         if fs::read_to_string(&mark).is_ok_and(|have| have == want) {
             return Ok(());
         }
         println!("loading images");
-        let archives = [&images.operator.archive, &images.agent.archive, &images.backup.archive];
-        run(devcluster().args(["load", "--name", &self.cluster]).args(archives))?;
+        run(devcluster().args(["load", "--name", &self.cluster]).args(all.map(|image| &image.archive)))?;
         write_if_changed(&mark, want.as_bytes(), 0o644).map(|_| ())
     }
 
@@ -290,6 +290,7 @@ impl Demo {
             format!("operator.image.tag={}", images.operator.tag),
             format!("agent.image.tag={}", images.agent.tag),
             format!("backups.image.tag={}", images.backup.tag),
+            format!("gateway.image.tag={}", images.gateway.tag),
             "operator.logJSON=false".to_owned(),
         ];
         values.extend_from_slice(more);

@@ -84,7 +84,7 @@ pub(super) fn reason(text: &str, test: &str) -> Option<String> {
     let begins = format!("thread '{test}' ");
     let panics = |(_, line): &(usize, &str)| line.contains(" panicked at ");
     let lines: Vec<&str> = text.lines().collect();
-    let of = |begins: &str| lines.iter().copied().enumerate().filter(panics).filter(|(_, l)| l.contains(begins)).last();
+    let of = |begins: &str| lines.iter().copied().enumerate().filter(panics).rfind(|(_, l)| l.contains(begins));
     // A test that runs alone has the main thread.
     let (at, _) = of(&begins).or_else(|| of("thread 'main' "))?;
     let said = lines[at + 1..].iter().map(|line| line.trim_end());

@@ -4,6 +4,7 @@ mod configuration;
 mod controllers;
 mod decisions;
 mod examples;
+mod gateway;
 mod gitops;
 mod monitoring;
 mod protection;
@@ -60,7 +61,8 @@ async fn install(server: &ApiServer) {
     Api::all(client.clone()).create(&PostParams::default(), &system).await.expect("namespace");
     let crds = render("berth-crds", &[]).into_iter().map(berth_testkit::fixtures::from_json).collect::<Vec<_>>();
     server.install_crds(&crds).await.expect("CRDs");
-    let values = ["--set", "etcdNamespaces={etcd-team}", "--set", "writers.images.registries={mirror.example.com/k8s}"];
+    let values = ["etcdNamespaces={etcd-team}", "writers.images.registries={mirror.example.com/k8s}"];
+    let values: Vec<&str> = values.iter().chain(&gateway::ON).flat_map(|value| ["--set", value]).collect();
     for object in render("berth", &values) {
         if object["metadata"]["namespace"] == "etcd-team" {
             let team: Namespace = yaml!("{{apiVersion: v1, kind: Namespace, metadata: {{name: etcd-team}}}}");
@@ -95,6 +97,7 @@ async fn install(server: &ApiServer) {
         )?;
         protection::in_force(server).await?;
         decisions::in_force(server).await?;
+        gateway::in_force(server).await?;
         rights::services_in_force(server).await
     };
     eventually(Duration::from_secs(30), "the policies are in force", probe).await.expect("policies");
@@ -130,6 +133,7 @@ fn dynamic(client: &Client, kind: &str, namespace: &str) -> Api<DynamicObject> {
     let (group, version) = match (known, kind) {
         (Some(known), _) => (known.group(), known.version()),
         (None, "CustomResourceDefinition") => ("apiextensions.k8s.io", "v1"),
+        (None, "EndpointSlice") => ("discovery.k8s.io", "v1"),
         (None, _) => ("", "v1"),
     };
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));

@@ -1,0 +1,290 @@
+//! The gateway: what the chart renders for it, and who may tell it where a server name leads.
+
+use super::protection::{in_one_namespace, merge};
+use super::*;
+use berth_testkit::fixtures::from_yaml;
+use kube::api::ListParams;
+
+/// Values that turn it on.
+pub(crate) const ON: [&str; 2] = ["gateway.enabled=true", "gateway.domain=api.example.com"];
+
+/// Label, and annotation, of what it looks at (`berth_contract::gateway`).
+const KEY: &str = "berth.dev/gateway";
+const ENDPOINT_SLICES: &str = "system:serviceaccount:kube-system:endpointslice-controller";
+const GATEWAY: &str = "system:serviceaccount:berth-gateway:berth-gateway";
+
+fn on(more: &[&str]) -> Vec<Value> {
+    let set: Vec<&str> = ON.iter().chain(more).flat_map(|value| ["--set", value]).collect();
+    render("berth", &set)
+}
+
+/// The gateway's objects, without the policy.
+fn its_own(objects: &[Value]) -> Vec<&Value> {
+    objects.iter().filter(|o| o["metadata"]["labels"]["app.kubernetes.io/component"] == "gateway").collect()
+}
+
+fn the<'o>(objects: &'o [Value], kind: &str) -> &'o Value {
+    let of = its_own(objects).into_iter().find(|o| o["kind"] == kind);
+    of.unwrap_or_else(|| panic!("no {kind}"))
+}
+
+fn configuration(objects: &[Value]) -> Value {
+    let map = objects.iter().find(|o| o["kind"] == "ConfigMap" && o["metadata"]["name"] == "berth-operator");
+    from_yaml(map.and_then(|m| m["data"]["config.yaml"].as_str()).expect("the operator's ConfigMap"))
+}
+
+#[test]
+fn without_it_nothing_of_it_is_there() {
+    let objects = render("berth", &["--set", "gateway.domain=api.example.com,metrics.serviceMonitor=true"]);
+    let named: Vec<_> = objects.iter().filter(|o| o.to_string().contains("gateway")).collect();
+    assert!(named.is_empty(), "{named:?}");
+}
+
+#[test]
+fn the_operator_is_told_its_domain_and_port() {
+    let told = |more: &[&str]| configuration(&on(more))["gateway"].clone();
+    assert_eq!(told(&[]), json!({"domain": "api.example.com", "port": 6443}));
+    assert_eq!(told(&["gateway.port=443"]), json!({"domain": "api.example.com", "port": 443}));
+}
+
+#[test]
+fn it_may_list_and_watch_two_kinds_and_do_nothing_else() {
+    let objects = on(&[]);
+    let rules = json!([
+        {"apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"]},
+        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]},
+    ]);
+    assert_eq!(the(&objects, "ClusterRole")["rules"], rules);
+    let account = the(&objects, "ServiceAccount");
+    let subjects =
+        json!([{"kind": "ServiceAccount", "namespace": account["metadata"]["namespace"], "name": "berth-gateway"}]);
+    assert_eq!(the(&objects, "ClusterRoleBinding")["subjects"], subjects);
+    assert_eq!(the(&objects, "Deployment")["spec"]["template"]["spec"]["serviceAccountName"], "berth-gateway");
+    let bound = |o: &&Value| o["kind"] == "RoleBinding" && o["subjects"].to_string().contains("berth-gateway");
+    assert_eq!(objects.iter().filter(bound).count(), 0);
+}
+
+#[test]
+fn it_is_alone_in_a_namespace_and_all_that_selects_its_pods_is_there() {
+    let objects = on(&["metrics.serviceMonitor=true", "gateway.namespace=edge", "gateway.podLabels.a=b"]);
+    assert_eq!(the(&objects, "Namespace")["metadata"]["name"], "edge");
+    let pod = the(&objects, "Deployment")["spec"]["template"]["metadata"]["labels"].clone();
+    let mut selectors = 0;
+    for object in its_own(&objects).into_iter().filter(|o| !o["metadata"]["namespace"].is_null()) {
+        assert_eq!(object["metadata"]["namespace"], "edge", "{object}");
+        let spec = &object["spec"];
+        let selector = match object["kind"].as_str() {
+            Some("Service") => &spec["selector"],
+            Some("NetworkPolicy") => &spec["podSelector"]["matchLabels"],
+            Some("PodDisruptionBudget" | "Deployment") => &spec["selector"]["matchLabels"],
+            _ => continue,
+        };
+        let asked = selector.as_object().expect("labels");
+        assert!(!asked.is_empty() && asked.iter().all(|(key, value)| pod.get(key) == Some(value)), "{object}");
+        selectors += 1;
+    }
+    assert_eq!(selectors, 5, "Deployment, PodDisruptionBudget, NetworkPolicy, two Services");
+    // Where somebody else makes the namespace, or it is Berth's own.
+    for value in ["gateway.createNamespace=false", "gateway.namespace=berth-system"] {
+        assert!(on(&[value]).iter().all(|o| o["kind"] != "Namespace"), "{value}");
+    }
+    // The operator's own selectors find none of its pods.
+    assert_ne!(pod["app.kubernetes.io/component"], "operator");
+}
+
+#[test]
+fn it_has_time_to_let_connections_go() {
+    for (more, grace) in [
+        (&[][..], 15 + 600 + 5 + 9 + 15),
+        (
+            &["gateway.drainSeconds=7200", "gateway.preStopSeconds=0", "gateway.dialTimeoutSeconds=10"],
+            7200 + 5 + 30 + 15,
+        ),
+    ] {
+        let objects = on(more);
+        let deployment = &the(&objects, "Deployment")["spec"];
+        assert_eq!(deployment["template"]["spec"]["terminationGracePeriodSeconds"], grace);
+        assert!(deployment["progressDeadlineSeconds"].as_i64().is_some_and(|deadline| deadline > grace));
+    }
+}
+
+#[test]
+fn a_port_of_nodes_is_free_before_the_next_pod_has_it() {
+    let strategy = |more: &[&str]| {
+        let objects = on(more);
+        let spec = &the(&objects, "Deployment")["spec"];
+        let ports = spec["template"]["spec"]["containers"][0]["ports"].clone();
+        let level = the(&objects, "Namespace")["metadata"]["labels"][ENFORCE].clone();
+        (spec["strategy"]["rollingUpdate"].clone(), ports[0]["hostPort"].clone(), level)
+    };
+    let (surge, none, restricted) = strategy(&[]);
+    assert_eq!((surge, none), (json!({"maxUnavailable": 0, "maxSurge": 1}), Value::Null));
+    assert_eq!(restricted, "restricted");
+    let (surge, port, privileged) = strategy(&["gateway.hostPort=443", "gateway.service.type=ClusterIP"]);
+    assert_eq!((surge, port), (json!({"maxUnavailable": 1, "maxSurge": 0}), json!(443)));
+    assert_eq!(privileged, "privileged");
+}
+
+#[test]
+fn its_service_is_of_the_kind_that_is_asked_for() {
+    let spec = |more: &[&str]| {
+        let mut spec = on(more)
+            .iter()
+            .find(|o| o["kind"] == "Service" && o["metadata"]["name"] == "berth-gateway")
+            .expect("it")["spec"]
+            .clone();
+        spec.as_object_mut().expect("fields").remove("selector");
+        spec
+    };
+    let port = json!([{"name": "tls", "port": 6443, "targetPort": "tls"}]);
+    assert_eq!(spec(&[]), json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": port}));
+    assert_eq!(
+        spec(&[
+            "gateway.service.type=ClusterIP",
+            "gateway.service.nodePort=30443",
+            "gateway.service.loadBalancerClass=a"
+        ]),
+        json!({"type": "ClusterIP", "ports": port})
+    );
+    let all = [
+        "gateway.port=443",
+        "gateway.service.nodePort=30443",
+        "gateway.service.loadBalancerClass=a",
+        "gateway.service.loadBalancerSourceRanges={10.0.0.0/8}",
+        "gateway.service.externalTrafficPolicy=Cluster",
+    ];
+    assert_eq!(
+        spec(&all),
+        json!({"type": "LoadBalancer", "externalTrafficPolicy": "Cluster", "loadBalancerClass": "a",
+            "loadBalancerSourceRanges": ["10.0.0.0/8"],
+            "ports": [{"name": "tls", "port": 443, "targetPort": "tls", "nodePort": 30443}]})
+    );
+}
+
+#[test]
+fn values_of_it_that_make_no_sense_are_refused() {
+    let long = format!("gateway.domain={}", ["a".repeat(63), "b".repeat(63), "c".repeat(63)].join("."));
+    for (values, why) in [
+        (&["gateway.enabled=true"][..], "/gateway/domain"),
+        (&["gateway.domain=*.example.com"], "/gateway/domain"),
+        (&["gateway.domain=Example.com"], "/gateway/domain"),
+        (&["gateway.domain=example.com."], "/gateway/domain"),
+        (&["gateway.domain=10.0.0.1"], "/gateway/domain"),
+        (&[&*long], "/gateway/domain"),
+        (&["gateway.port=0"], "/gateway/port"),
+        (&["gateway.hostPort=70000"], "/gateway/hostPort"),
+        (&["gateway.service.type=ExternalName"], "/gateway/service/type"),
+        (&["gateway.proxyProtocolFrom={10.0.0.1}"], "/gateway/proxyProtocolFrom"),
+        (&["gateway.drain=10m"], "drain"),
+    ] {
+        let set: Vec<&str> = values.iter().flat_map(|value| ["--set", value]).collect();
+        let output = helm(&[&["template", "berth", "berth"][..], &set].concat());
+        let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && complaint.contains(why), "{values:?}: {complaint}");
+    }
+}
+
+fn service(labelled: bool, says: Option<&str>) -> Value {
+    let mut service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "kube-apiserver"},
+        "spec": {"ports": [{"port": 6443}]}});
+    if labelled {
+        service["metadata"]["labels"] = json!({KEY: "true"});
+    }
+    if let Some(says) = says {
+        service["metadata"]["annotations"] = json!({KEY: says});
+    }
+    service
+}
+
+fn slice(labelled: bool) -> Value {
+    let mut slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": {"name": "kube-apiserver-1",
+        "labels": {"kubernetes.io/service-name": "kube-apiserver"}}, "addressType": "IPv4", "endpoints": [], "ports": []});
+    if labelled {
+        slice["metadata"]["labels"][KEY] = "true".into();
+    }
+    slice
+}
+
+/// Ok once the policy of this page refuses.
+pub(crate) async fn in_force(server: &ApiServer) -> Result<(), String> {
+    let root = in_one_namespace(server, "root-of-gateway", "default").await;
+    denied(create(&root, "Service", "default", service(true, None), true).await)
+}
+
+#[tokio::test]
+async fn its_account_lists_what_it_watches_and_reads_and_writes_nothing_else() {
+    let server = server().await;
+    let groups = ["system:serviceaccounts", "system:serviceaccounts:berth-gateway"];
+    let it = server.client_as(GATEWAY, &groups);
+    let labelled = ListParams::default().labels(&format!("{KEY}=true"));
+    for kind in ["Service", "EndpointSlice"] {
+        dynamic(&it, kind, "").list(&labelled).await.unwrap_or_else(|e| panic!("{kind}: {e}"));
+        refusal(dynamic(&it, kind, "default").get("kubernetes").await);
+    }
+    for kind in ["Secret", "ConfigMap", "Namespace", "Cluster", "Pod"] {
+        refusal(dynamic(&it, kind, "").list(&ListParams::default()).await);
+    }
+    refusal(create(&it, "Service", "berth-gateway", service(true, None), true).await);
+    refusal(create(&it, "EndpointSlice", "berth-gateway", slice(true), true).await);
+}
+
+#[tokio::test]
+async fn where_a_server_name_leads_is_said_by_berth_alone() {
+    let server = server().await;
+    let team = server.namespace("team").await;
+    let (root, admin) = (in_one_namespace(server, "root-of-names", &team).await, server.client());
+    let made = async || create(&root, "Service", &team, service(false, Some("{}")), true).await;
+    eventually(Duration::from_secs(5), "rights", made).await.expect("without the label nothing counts");
+    for says in [None, Some("{}")] {
+        let message = refusal(create(&root, "Service", &team, service(true, says), true).await);
+        let named =
+            format!("only Berth sets the label berth.dev/gateway of Service kube-apiserver in namespace {team}");
+        assert!(message.contains(&named) && message.contains("leave the label out"), "{message}");
+    }
+    create(&root, "Service", &team, service(false, Some("{}")), false).await.expect("made");
+    let labels = |value: Value| json!({"metadata": {"labels": {KEY: value}}});
+    let annotations = |value: Value| json!({"metadata": {"annotations": {KEY: value}}});
+    refusal(merge(&root, "Service", &team, "kube-apiserver", labels("true".into())).await);
+    // By the status, too.
+    let status = dynamic(&root, "Service", &team);
+    let patch = Patch::Merge(labels("true".into()));
+    refusal(status.patch_status("kube-apiserver", &PatchParams::default(), &patch).await);
+    // Who may everywhere, as the operator.
+    merge(&admin, "Service", &team, "kube-apiserver", labels("true".into())).await.expect("a cluster-admin");
+    for change in [labels("false".into()), annotations("x".into()), annotations(Value::Null)] {
+        refusal(merge(&root, "Service", &team, "kube-apiserver", change).await);
+    }
+    let other = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"sessionAffinity": "ClientIP"}});
+    merge(&root, "Service", &team, "kube-apiserver", other).await.expect("both are left as they are");
+    merge(&root, "Service", &team, "kube-apiserver", labels(Value::Null)).await.expect("then it does not count");
+
+    let (me, home) = (operator(server), cp_namespace(server).await);
+    binding(&me, &home, names::OPERATOR_NAMESPACE_ROLE, &["berth-operator"], false).await.expect("binding");
+    let made = async || create(&me, "Service", &home, service(true, Some("{}")), false).await;
+    eventually(Duration::from_secs(5), "rights in its namespace", made).await.expect("the operator");
+    merge(&me, "Service", &home, "kube-apiserver", annotations("x".into())).await.expect("the operator");
+}
+
+#[tokio::test]
+async fn slices_that_it_reads_are_written_by_kubernetes() {
+    let server = server().await;
+    let team = server.namespace("team").await;
+    let root = in_one_namespace(server, "root-of-slices", &team).await;
+    let made = async || create(&root, "EndpointSlice", &team, slice(false), true).await;
+    eventually(Duration::from_secs(5), "rights", made).await.expect("one of no gateway's");
+    let message = refusal(create(&root, "EndpointSlice", &team, slice(true), true).await);
+    assert!(
+        message.contains(&format!("EndpointSlice kube-apiserver-1 in namespace {team} has the label")),
+        "{message}"
+    );
+    let controller =
+        server.client_as(ENDPOINT_SLICES, &["system:serviceaccounts", "system:serviceaccounts:kube-system"]);
+    let mut made =
+        create(&controller, "EndpointSlice", &team, slice(true), false).await.expect("Kubernetes' controller");
+    let addresses = json!([{"addresses": ["192.0.2.7"]}]);
+    refusal(merge(&root, "EndpointSlice", &team, "kube-apiserver-1", json!({"endpoints": addresses})).await);
+    made.data["endpoints"] = addresses;
+    // It may update, and not patch.
+    let slices = dynamic(&controller, "EndpointSlice", &team);
+    slices.replace("kube-apiserver-1", &PostParams::default(), &made).await.expect("Kubernetes' controller");
+}
