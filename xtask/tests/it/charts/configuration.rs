@@ -98,6 +98,7 @@ fn each_value_arrives_in_its_own_field() {
         service_annotations: texts("/writers/service/annotations"),
         load_balancer_classes: texts("/writers/service/loadBalancerClasses"),
         node_ports: texts("/writers/service/nodePorts"),
+        hosts: vec![],
         node_selectors: texts("/writers/placement/nodeSelectors"),
         tolerations: texts("/writers/placement/tolerations"),
         priority_classes: texts("/writers/placement/priorityClasses"),
