@@ -124,8 +124,8 @@ impl Report {
             None => String::new(),
         };
         let flaky_ones = self.flaky.iter().map(|name| format!("FLAKY  {name}{}", why(name)));
-        let failed = self.failures.iter().map(|name| format!("FAILED {name}{}", why(name)));
-        let mut lines: Vec<String> = flaky_ones.chain(failed).collect();
+        let red = self.failures.iter().map(|name| format!("FAILED {name}{}", why(name)));
+        let mut lines: Vec<String> = flaky_ones.chain(red).collect();
         lines.extend(self.late.iter().map(|late| format!("LATE   {late}")));
         lines.push(String::new());
         if flaky > 0 {
