@@ -25,7 +25,7 @@ pub const BY_INSTALL: [&str; 10] = [
 ];
 
 /// Values that stay as the chart has them, by how their paths begin, and why.
-pub const LEFT: [(&str, &str); 22] = [
+pub const LEFT: [(&str, &str); 23] = [
     ("agent.image.digest", "the image is loaded into the nodes by its tag"),
     ("agent.image.repository", "it is loaded by the chart's name"),
     ("backups.image.digest", "it is loaded by its tag"),
@@ -48,6 +48,7 @@ pub const LEFT: [(&str, &str); 22] = [
     ("serviceAccount.name", "tests find in the audit log by it what the operator wrote"),
     ("teams", "their namespaces have to exist"),
     ("tenants.proxy", "a test that needs a proxy starts one, and sets spec.proxy"),
+    ("writers.hosts", "as gateway"),
 ];
 
 /// The addresses of a meta cluster, as the operator would find them: `helm --set-json` takes it.

@@ -272,7 +272,7 @@ reasons! {
         APINotReachable => "With `endpoint.host`: the operator, too, must resolve and reach that name. Otherwise read the log of kube-apiserver.",
         /// The API is reached under a name, and no IP address of it is known to which the tenant's Service `kubernetes` could lead: pods on
         /// nodes outside the meta cluster do not reach the API.
-        NoIPAddress => "Set `spec.endpoint.advertiseAddress` to the IP address at which nodes reach the API.",
+        NoIPAddress => "Set `spec.endpoint.advertiseAddress` to the IP address at which nodes reach the API; with type `Gateway`, to one that does not lead through the gateway.",
         /// The API has no address of the family of the first network in `spec.network.serviceCIDRs`, so no pod reaches it at Service
         /// `kubernetes`.
         OtherAddressFamily => "Set `spec.endpoint.advertiseAddress` to an address of that family at which nodes reach the API. If there is none, create a new `Cluster` whose `spec.network.serviceCIDRs` begin with a network of the other family.",

@@ -51,7 +51,7 @@ pub struct Args {
     /// Maximum concurrent reconciles per controller.
     #[arg(long, env = "BERTH_CONCURRENCY", default_value_t = 32)]
     pub concurrency: u16,
-    /// Configuration file, as the chart writes it from its values `meta`, `isolation`, `writers`, `vpc`, `admission`, `backups` and `rollouts`. Default: none.
+    /// Configuration file, as the chart writes it from its values `meta`, `isolation`, `writers`, `vpc`, `gateway`, `admission`, `backups` and `rollouts`. Default: none.
     #[arg(long = flags::CONFIG.name, env = flags::CONFIG.variable)]
     pub config: Option<std::path::PathBuf>,
     /// Lifetime of leaf certificates, in minutes. They are renewed at two thirds of it.

@@ -7,6 +7,7 @@ use super::subject::Tenant;
 use super::{ClusterPlan, pki};
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
+use berth_pki::CertInfo;
 use berth_plan::model::{Action, SecretEntry, Stage, StageId, State};
 use berth_plan::object_meta;
 use berth_plan::observed::{ApiProbe, Published};
@@ -76,9 +77,13 @@ fn server(t: &Tenant<'_>, stage: &mut Stage) -> Option<String> {
 /// server looks once a minute.
 const TAKEN_UP: SignedDuration = SignedDuration::from_secs(150);
 
-/// True if the API answers where it is asked, and no pod is left that may still show a certificate from before.
+/// True if the API answers where it is asked, which may be elsewhere, its certificate has the name, and no pod is left that may still show
+/// one from before.
 fn served_everywhere(t: &Tenant<'_>) -> bool {
     let Some(Ok(certificate)) = t.observed.pair(&t.secret(names::APISERVER_PKI), "apiserver") else { return false };
+    if !t.endpoint.published.as_ref().is_some_and(|(host, _)| is_named(certificate, host)) {
+        return false;
+    }
     let issued = certificate.issued_at();
     let current = |pod: &Value| {
         let started_with_it = workload::started_at(pod).is_some_and(|at| at >= issued);
@@ -87,6 +92,13 @@ fn served_everywhere(t: &Tenant<'_>) -> bool {
     let answered = matches!(t.observed.api, ApiProbe::Answered { .. });
     let mut pods = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, names::APISERVER);
     answered && pods.all(|(_, pod)| current(pod))
+}
+
+fn is_named(certificate: &CertInfo, host: &str) -> bool {
+    match host.parse() {
+        Ok(address) => certificate.ip_addresses.contains(&address),
+        Err(_) => certificate.dns_names.iter().any(|name| name.eq_ignore_ascii_case(host)),
+    }
 }
 
 fn publish(t: &Tenant<'_>, stage: &mut Stage) {

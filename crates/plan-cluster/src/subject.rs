@@ -54,7 +54,13 @@ impl<'a> Tenant<'a> {
         let cp_namespace = names::control_plane_namespace(namespace, name);
         let service = observed.get(&ObjectKey::namespaced(Kind::Service, &*cp_namespace, names::APISERVER));
         let handed_out = server_handed_out(observed, &cp_namespace);
-        let endpoint = Endpoint::seen(cluster, service.filter(|s| is_ours(s)), handed_out, &observed.meta);
+        let endpoint = Endpoint::seen(
+            cluster,
+            service.filter(|s| is_ours(s)),
+            handed_out,
+            &observed.meta,
+            (settings, &cp_namespace),
+        );
         let etcd = observed.get(&ObjectKey::namespaced(Kind::EtcdCluster, &*cp_namespace, names::ETCD));
         let etcd = etcd.filter(|e| is_ours(e)).and_then(|e| serde_json::from_value::<EtcdCluster>(e.clone()).ok());
         let operation = etcd.as_ref().and_then(|etcd| etcd.status.as_ref()?.operation.as_ref());

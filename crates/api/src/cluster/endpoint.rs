@@ -16,6 +16,8 @@ pub enum EndpointType {
     NodePort,
     /// Through the meta cluster's load balancer.
     LoadBalancer,
+    /// Through the platform's gateway, which has one address for all tenants and finds each by its name.
+    Gateway,
 }
 
 /// How the tenant's API is reached.
@@ -25,19 +27,25 @@ pub enum EndpointType {
     {"rule": "!has(self.host) || isIP(self.host) || self.host.matches('^[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?([.][a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?)*$')", "message": "endpoint.host: must be an IP address, or a DNS name whose parts between dots have 1 to 63 letters, digits and '-'"},
     {"rule": "!has(self.certSANs) || self.certSANs.all(n, isIP(n) || n.matches('^([*][.])?[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?([.][a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?)*$'))", "message": "endpoint.certSANs: each must be an IP address, or a DNS name whose parts between dots have 1 to 63 letters, digits and '-'"},
     {"rule": "self.type != 'NodePort' || has(self.host)", "message": "endpoint.host is required with type NodePort: set the name or address at which nodes of the meta cluster are reached"},
+    {"rule": "self.type != 'Gateway' || !has(self.host) || !isIP(self.host)", "message": "endpoint.host must be a DNS name with type Gateway, since the gateway finds tenants by name: set a name, or remove it"},
     {"rule": "self.type == 'NodePort' || !has(self.nodePort)", "message": "endpoint.nodePort needs type NodePort: remove it, or set the type"},
     {"rule": "self.type == 'LoadBalancer' || !has(self.service) || (!has(self.service.loadBalancerClass) && !has(self.service.loadBalancerSourceRanges))", "message": "endpoint.service.loadBalancerClass and loadBalancerSourceRanges need type LoadBalancer: remove them, or set the type"},
     {"rule": "self.type != 'LoadBalancer' || oldSelf.type != 'LoadBalancer' || (has(self.service) && has(self.service.loadBalancerClass) ? self.service.loadBalancerClass : '') == (has(oldSelf.service) && has(oldSelf.service.loadBalancerClass) ? oldSelf.service.loadBalancerClass : '')", "message": "endpoint.service.loadBalancerClass cannot change while the type is LoadBalancer: set the type to ClusterIP first"},
     {"rule": "!has(self.advertiseAddress) || (isIP(self.advertiseAddress) && ip(self.advertiseAddress).isGlobalUnicast())", "message": "endpoint.advertiseAddress: must be an IP address at which nodes reach the API: no name, no port, and no loopback, unspecified, link-local, multicast or broadcast address"}
 ])))]
 pub struct Endpoint {
-    /// ClusterIP, NodePort or LoadBalancer. Default ClusterIP. A new IP address of the API, other than the Service's own, restarts the
-    /// API servers one by one.
+    /// ClusterIP, NodePort, LoadBalancer or Gateway. Default ClusterIP. A new IP address of the API, other than the Service's own, restarts the
+    /// API servers one by one. Gateway needs a gateway of the platform (chart value `gateway`): the API then has the name
+    /// `<control-plane namespace>.<gateway.domain>` and the gateway's port, and clients have to send that name in TLS, as kubectl and kubelet do.
+    /// Pods on nodes do not, see `advertiseAddress`. With `spec.vpc` people come through the gateway, and nodes reach the API's addresses
+    /// there, as with the other types.
     #[serde(default, rename = "type")]
     pub type_: EndpointType,
     /// Name or address for the kubeconfig; always in the serving certificate. Default: the Service's address with ClusterIP, the load
-    /// balancer's with LoadBalancer; required with NodePort. With NodePort and LoadBalancer, a new IP address restarts the API servers one by
-    /// one; a new name does not.
+    /// balancer's with LoadBalancer, the tenant's name at the gateway with Gateway; required with NodePort. With NodePort and LoadBalancer, a new
+    /// IP address restarts the API servers one by one; a new name does not. With Gateway it is a DNS name that the platform team allows (chart
+    /// value `writers.hosts`), not below the gateway's domain, with a DNS record that leads to the gateway; the tenant's own name keeps
+    /// working. A name that two tenants have leads to the one whose Service is older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-zA-Z0-9]([-a-zA-Z0-9.:]*[a-zA-Z0-9])?$"))]
     pub host: Option<String>,
@@ -45,11 +53,12 @@ pub struct Endpoint {
     /// leads to it, which cannot lead to a name. It must be of the family of the first network in `network.serviceCIDRs`, and not among
     /// the meta cluster's own addresses, except those of its nodes. It is always in the serving certificate. To set or change it restarts
     /// nothing; to remove it may restart the API servers one by one. Default: of the right family `host` if that is an IP address, or the load balancer's; otherwise the Service's own, which only
-    /// machines of the meta cluster reach: then `PodsReachAPI` says so. With `spec.vpc` the API's addresses there are used.
+    /// machines of the meta cluster reach: then `PodsReachAPI` says so. With type Gateway it has to lead to the API without the gateway, which
+    /// finds no tenant by address. With `spec.vpc` the API's addresses there are used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 2, max = 45))]
     pub advertise_address: Option<String>,
-    /// Port of the API. Default 6443. With NodePort, nodes have another, see `nodePort`. The API has one port, so after a
+    /// Port of the API. Default 6443. With NodePort, nodes have another, see `nodePort`; with Gateway clients use the gateway's. The API has one port, so after a
     /// change older kubeconfigs, including those of nodes, stop working.
     #[serde(default = "api_port")]
     #[schemars(range(min = 1, max = 65535))]

@@ -19,7 +19,7 @@ use berth_fence::{Fence, FencedClient};
 use berth_operator::{Context, metrics::Metrics, run, run::wait_for_crds};
 use berth_plan::Settings;
 use berth_plan::meta_cluster::addresses::MetaRanges;
-use berth_plan::settings::{BackupStore, Backups, VpcSettings, Writers};
+use berth_plan::settings::{BackupStore, Backups, Gateway, VpcSettings, Writers};
 use berth_testkit::{ApiServer, FaultPlan, World, fixtures::until, world::Fate};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use std::sync::{Arc, LazyLock};
@@ -154,12 +154,17 @@ async fn one_more() -> &'static ApiServer {
     server
 }
 
+/// The domain of the platform's gateway.
+pub(crate) const GATEWAY: &str = "gw.berth.example";
+
 /// What the operator under test is configured with.
 pub(crate) fn settings() -> Settings {
     let vpc = VpcSettings { pods_are_held: true, ..VpcSettings::default() };
     let account = ("berth-system".into(), "berth-operator".into());
-    let writers = Writers { node_ports: vec!["31900-31909".to_owned()], ..Writers::default() };
-    Settings { service_account: Some(account), vpc, writers, ..Settings::default() }
+    let (node_ports, hosts) = (vec!["31900-31909".to_owned()], vec!["*.acme.example".to_owned()]);
+    let writers = Writers { node_ports, hosts, ..Writers::default() };
+    let gateway = Some(Gateway { domain: GATEWAY.to_owned(), port: 8443 });
+    Settings { service_account: Some(account), vpc, gateway, writers, ..Settings::default() }
 }
 
 /// An operator's context whose calls to the meta cluster and into tenants all go through the plan.

@@ -11,6 +11,7 @@ mod admission;
 mod alerts;
 mod audit;
 mod coredns;
+mod gateway;
 mod issuers;
 mod join;
 mod kubelet;

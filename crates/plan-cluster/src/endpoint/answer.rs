@@ -30,6 +30,8 @@ pub(crate) fn unresolved(t: &Tenant<'_>, why: &str) -> Option<String> {
         EndpointType::ClusterIP => t.endpoint.cluster_ip.map(|ip| ip.to_string()),
         EndpointType::LoadBalancer => t.endpoint.load_balancer.clone(),
         EndpointType::NodePort => Some("the meta cluster's nodes".to_owned()),
+        // The operator does not ask there.
+        EndpointType::Gateway => None,
     };
     let to = to.map(|to| format!(" that points to {to}")).unwrap_or_default();
     Some(format!("spec.endpoint.host: {host} does not resolve ({why}). Create a DNS record{to}, or change the field"))

@@ -1,14 +1,18 @@
 //! Where the API is, by what is there.
 
+use super::gateway;
 use super::pods::{Family, ForPods, Known, before, decide};
 use crate::ours::is_ours;
 use crate::validate::host;
 use crate::vpc::addresses;
 use berth_api::Cluster;
 use berth_api::cluster::{EndpointType, PublishedEndpoint};
+use berth_api::conditions::Reason;
 use berth_api::names;
 use berth_plan::meta_cluster::MetaCluster;
+use berth_plan::model::State;
 use berth_plan::observed::Observed;
+use berth_plan::settings::Settings;
 use berth_render::{Kind, ObjectKey};
 use serde_json::Value;
 use std::net::IpAddr;
@@ -24,12 +28,14 @@ pub(crate) struct Endpoint {
     pub(crate) load_balancer: Option<String>,
     /// All addresses from the load balancer, of both families.
     pub(crate) balanced: Vec<IpAddr>,
-    /// The host that the spec asks for, or why it is refused.
-    pub(crate) host: Result<Option<String>, String>,
+    /// Name and port that it has at the platform's gateway by itself. None: it is not to be behind that, or there is none.
+    pub(crate) behind: Option<(String, i32)>,
+    /// The host that the spec asks for, or why it is refused, or the gateway for which it is.
+    pub(crate) host: Result<Option<String>, State>,
     /// Host and port of the kubeconfig.
     pub(crate) published: Option<(String, i32)>,
     /// Where the operator asks for the API: where it is published. It is the Service's own address where the operator would not be let
-    /// in there, and where there is no such address (the host is refused, the load balancer gives none) although kubeconfigs were handed
+    /// in there, behind the gateway, without which a tenant is served as well, and where there is no such address (the host is refused, the load balancer gives none) although kubeconfigs were handed
     /// out before: what runs is still watched.
     pub(crate) dialled: Option<(String, i32)>,
     /// The address that the spec asks for inside, or why it is refused.
@@ -52,6 +58,7 @@ impl Endpoint {
         service: Option<&Value>,
         handed_out: Option<String>,
         meta: &MetaCluster,
+        (settings, cp_namespace): (&Settings, &str),
     ) -> Self {
         let asked = &cluster.spec.endpoint;
         let at = |path: &str| service.and_then(|s| s.pointer(path));
@@ -63,7 +70,13 @@ impl Endpoint {
         let balanced = ingress.into_iter().flatten().filter_map(|i| i["ip"].as_str()?.parse().ok());
         let balanced: Vec<IpAddr> = balanced.collect();
         let own = own(cluster_ip, load_balancer.as_deref());
-        let host = wanted_host(asked.host.as_deref(), &own, meta);
+        let behind = gateway::own(asked, settings, cp_namespace);
+        let name = behind.as_ref().map(|(name, _)| name.as_str());
+        let host = wanted_host(asked.host.as_deref(), &own, meta).and_then(|host| {
+            let by_name = asked.type_ == EndpointType::Gateway;
+            let refused = by_name.then(|| gateway::refusal(host.as_deref(), name, settings)).flatten();
+            refused.map_or(Ok(host), Err)
+        });
         let given = wanted_address(asked.advertise_address.as_deref(), &own, &balanced, meta);
         let port = int("/spec/ports/0/port").unwrap_or(asked.port);
         // Nodes see to source ranges themselves (kube-proxy), also for what is dialled from their own pods, and the operator is not among those.
@@ -77,18 +90,19 @@ impl Endpoint {
                 EndpointType::ClusterIP => Some((or(Some(address.to_string()))?, port)),
                 EndpointType::LoadBalancer => Some((or(Some(load_balancer.clone()?))?, port)),
                 EndpointType::NodePort => Some((or(None)?, int("/spec/ports/0/nodePort")?)),
+                EndpointType::Gateway => behind.clone().map(|(name, port)| (host.clone().unwrap_or(name), port)),
             }
         });
         let dial_inside = || inside.map(|(address, port)| (address.to_string(), port));
         let dialled = match &published {
-            Some(published) if !narrowed => Some(published.clone()),
+            Some(published) if !narrowed && behind.is_none() => Some(published.clone()),
             Some(_) => dial_inside(),
             None => handed_out.as_ref().and_then(|_| dial_inside()),
         };
         let known = cluster_ip.zip(published.as_ref()).map(|(cluster_ip, _)| Known {
             type_: asked.type_,
             given: given.clone().ok().flatten(),
-            host: host.as_ref().ok().and_then(Option::as_deref),
+            host: host.as_ref().ok().and_then(Option::as_deref).or(name),
             load_balancer: load_balancer.as_deref(),
             balanced: &balanced,
             cluster_ip,
@@ -107,6 +121,7 @@ impl Endpoint {
             port,
             load_balancer,
             balanced,
+            behind,
             host,
             published,
             dialled,
@@ -116,6 +131,12 @@ impl Endpoint {
             nodes,
             handed_out,
         }
+    }
+
+    /// Host and port that the kubeconfigs name that were handed out.
+    pub(crate) fn handed_out_at(&self) -> Option<(String, i32)> {
+        let (host, port) = self.handed_out.as_deref()?.strip_prefix("https://")?.rsplit_once(':')?;
+        Some((host.trim_matches(['[', ']']).to_owned(), port.parse().ok()?))
     }
 
     /// The Service's own address and port, if kubeconfigs of the tenant were handed out.
@@ -154,10 +175,10 @@ fn own(cluster_ip: Option<IpAddr>, load_balancer: Option<&str>) -> Vec<IpAddr> {
     cluster_ip.into_iter().chain(load_balancer.and_then(|host| host.parse().ok())).collect()
 }
 
-fn wanted_host(asked: Option<&str>, own: &[IpAddr], meta: &MetaCluster) -> Result<Option<String>, String> {
+fn wanted_host(asked: Option<&str>, own: &[IpAddr], meta: &MetaCluster) -> Result<Option<String>, State> {
     let Some(host) = asked else { return Ok(None) };
     match host::refusal(host, own, meta.addresses.as_ref().ok()) {
-        Some(why) => Err(why),
+        Some(why) => Err(State::blocked(Reason::InvalidSpec, why)),
         None => Ok(Some(host.to_owned())),
     }
 }

@@ -2,6 +2,7 @@
 
 mod answer;
 mod facts;
+mod gateway;
 mod names;
 mod node_port;
 mod pods;

@@ -23,7 +23,8 @@ pub(crate) fn sans(t: &Tenant<'_>) -> Option<(Vec<String>, Vec<IpAddr>)> {
     let sans = t.cluster.spec.endpoint.cert_sans.iter().cloned();
     let host = t.endpoint.host.clone().ok().flatten();
     let vpc = addresses::names(&t.cluster.spec);
-    for name in sans.chain(host).chain(t.endpoint.load_balancer.clone()).chain(vpc) {
+    let behind = t.endpoint.behind.clone().map(|(name, _)| name).filter(|name| host.as_ref() != Some(name));
+    for name in sans.chain(host).chain(t.endpoint.load_balancer.clone()).chain(vpc).chain(behind) {
         match name.parse() {
             Ok(ip) => ips.push(ip),
             Err(_) => dns.push(name),

@@ -11,7 +11,7 @@ pub(crate) struct Known<'a> {
     pub(crate) type_: EndpointType,
     /// `spec.endpoint.advertiseAddress`.
     pub(crate) given: Option<IpAddr>,
-    /// `spec.endpoint.host`.
+    /// `spec.endpoint.host`, or the name at the gateway.
     pub(crate) host: Option<&'a str>,
     /// Name or address from the load balancer, the one that is published.
     pub(crate) load_balancer: Option<&'a str>,

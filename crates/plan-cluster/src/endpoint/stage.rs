@@ -1,6 +1,6 @@
 //! The stage.
 
-use super::node_port;
+use super::{gateway, node_port};
 use crate::components::ALL;
 use crate::ours::ensure;
 use crate::subject::Tenant;
@@ -42,10 +42,11 @@ fn objects(t: &Tenant<'_>) -> Result<Vec<Object>, State> {
     let endpoint = &t.cluster.spec.endpoint;
     writers::service(&endpoint.service, &t.settings.writers)?;
     writers::node_port(endpoint.node_port, &t.settings.writers)?;
+    let exposed = gateway::exposed(t)?;
     let values = ApiServerServiceValues {
         meta: t.meta(),
         service_type: match endpoint.type_ {
-            EndpointType::ClusterIP => ServiceType::ClusterIP,
+            EndpointType::ClusterIP | EndpointType::Gateway => ServiceType::ClusterIP,
             EndpointType::NodePort => ServiceType::NodePort,
             EndpointType::LoadBalancer => ServiceType::LoadBalancer,
         },
@@ -56,12 +57,19 @@ fn objects(t: &Tenant<'_>) -> Result<Vec<Object>, State> {
         load_balancer_class: endpoint.service.load_balancer_class.clone(),
         load_balancer_source_ranges: endpoint.service.load_balancer_source_ranges.clone(),
     };
-    Ok(render_apiserver_service(templates, &values)?)
+    let objects = render_apiserver_service(templates, &values)?;
+    match exposed {
+        Some(exposed) => objects.into_iter().map(|object| gateway::tell(object, &exposed)).collect(),
+        None => Ok(objects),
+    }
 }
 
 /// Why nothing is published, or nothing new inside the tenant.
 fn without_address(t: &Tenant<'_>) -> Option<State> {
-    let refused = t.endpoint.host.clone().err().or_else(|| t.observed.refused_host.clone().map(String::from));
+    if let Err(refused) = &t.endpoint.host {
+        return Some(refused.clone());
+    }
+    let refused = t.observed.refused_host.clone().map(String::from);
     let refused = refused.or_else(|| t.endpoint.given.clone().err());
     if let Some(why) = refused {
         return Some(State::blocked(Reason::InvalidSpec, why));
@@ -77,10 +85,8 @@ fn without_address(t: &Tenant<'_>) -> Option<State> {
 fn address_before(t: &Tenant<'_>) -> ServiceAddress {
     let host = format!("{}.{}.svc", names::APISERVER, t.cp_namespace);
     let known = ALL.iter().find_map(|c| service_address::of_host(t.workloads(c.binary).first()?, &host));
-    let url = t.endpoint.handed_out.as_deref().and_then(|url| url.strip_prefix("https://")?.rsplit_once(':'));
     let told = t.status().endpoints.into_iter().next().map(|e| (e.host, e.port));
-    let told =
-        url.and_then(|(host, port)| Some((host.trim_matches(['[', ']']).to_owned(), port.parse().ok()?))).or(told);
+    let told = t.endpoint.handed_out_at().or(told);
     let inside = || told.as_ref().filter(|_| t.cluster.spec.endpoint.type_ == EndpointType::ClusterIP)?.0.parse().ok();
     let node_port =
         told.as_ref().filter(|_| t.cluster.spec.endpoint.type_ == EndpointType::NodePort).map(|told| told.1);

@@ -3,6 +3,7 @@
 mod additions;
 mod addons;
 mod admission;
+mod gateway;
 mod kubelet;
 mod leads;
 mod may_change;
@@ -460,6 +461,7 @@ pub(crate) fn situations() -> Vec<Situation> {
         .skip(1)
         .chain(pods::PODS)
         .chain(additions::ADDITIONS)
+        .chain(gateway::GATEWAY)
         .chain(may_change::DECLARED)
         .chain(addons::REFUSED)
         .chain(kubelet::REFUSED)

@@ -19,6 +19,7 @@ mod edited;
 mod endpoint;
 mod files;
 mod freed;
+mod gateway;
 mod helpers;
 mod images;
 mod isolation;

@@ -6,9 +6,10 @@ use crate::components::advertised;
 use crate::endpoint::{pods_reach, sans};
 use crate::inside::slice;
 use crate::subject::Tenant;
+use berth_plan::settings::Gateway;
 
 /// What addresses and names are called in the table.
-const NAMES: [(&str, &str); 10] = [
+const NAMES: [(&str, &str); 11] = [
     ("10.96.0.7", "own"),
     ("192.0.2.7", "host4"),
     ("[2001:db8:7::7]", "host6"),
@@ -18,6 +19,7 @@ const NAMES: [(&str, &str); 10] = [
     ("[2001:db8:1::1]", "lb6"),
     ("2001:db8:1::1", "lb6"),
     ("lb.example.com", "lbname"),
+    ("acme-9201d5e7.gw.example.com", "gw"),
     ("172.20.0.2", "vpc"),
 ];
 
@@ -63,6 +65,14 @@ ClusterIP name - own           name         name           | own ok             
 ClusterIP - - 10.96.0.1        own                         | - InvalidSpec              | - InvalidSpec
 LoadBalancer name lb4 vpc      name vpc     name lb4 vpc   | vpc ok                     | vpc OtherAddressFamily
 ClusterIP - - vpc              own vpc      vpc            | vpc ok                     | vpc OtherAddressFamily
+Gateway - -                    gw:443       gw             | own NoIPAddress            | own OtherAddressFamily
+Gateway host4 -                -            gw             | - Waiting                  | - Waiting
+Gateway host6 -                -            gw             | - Waiting                  | - Waiting
+Gateway name -                 name:443     name gw        | own NoIPAddress            | own OtherAddressFamily
+Gateway gw -                   gw:443       gw             | own NoIPAddress            | own OtherAddressFamily
+Gateway name - host4           name:443     name gw host4  | host4:443 ok               | host4:443 OtherAddressFamily
+Gateway - - own                gw:443       gw             | own ok                     | own OtherAddressFamily
+Gateway - - vpc                gw:443 vpc   gw vpc         | vpc ok                     | vpc OtherAddressFamily
 ";
 
 /// Names in the place of addresses.
@@ -92,6 +102,8 @@ fn tenant(case: &str, family: &str) -> Fixture {
     spec["endpoint"] = endpoint;
     let mut f = Fixture::new(spec);
     f.meta().addresses = Ok(meta());
+    f.settings.gateway = Some(Gateway { domain: "gw.example.com".into(), port: 443 });
+    f.settings.writers.hosts = vec!["acme.example.com".into()];
     let ingress = balancer.split('+').filter_map(of_name).map(|given| {
         if given.parse::<std::net::IpAddr>().is_ok() { json!({"ip": given}) } else { json!({"hostname": given}) }
     });
@@ -154,6 +166,14 @@ fn who_finds_the_api_where() {
         "ClusterIP - - 10.96.0.1",
         "LoadBalancer name lb4 vpc",
         "ClusterIP - - vpc",
+        "Gateway - -",
+        "Gateway host4 -",
+        "Gateway host6 -",
+        "Gateway name -",
+        "Gateway gw -",
+        "Gateway name - host4",
+        "Gateway - - own",
+        "Gateway - - vpc",
     ];
     let all = inside.into_iter().chain(ports).chain(behind).chain(more.map(str::to_owned));
     let mut table = String::new();

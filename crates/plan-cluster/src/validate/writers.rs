@@ -50,6 +50,16 @@ pub(crate) fn node_port(asked: Option<i32>, writers: &Writers) -> Result<(), Sta
     wrong.map_or(Ok(()), |port| Err(refused("spec.endpoint.nodePort", &port.to_string(), ports, "service.nodePorts")))
 }
 
+/// The name of a tenant behind the gateway, in lower case.
+pub(crate) fn host(asked: &str, writers: &Writers) -> Result<(), State> {
+    let fits = |allowed: &String| match allowed.strip_prefix('*') {
+        Some(end) => asked.ends_with(end),
+        None => allowed == asked,
+    };
+    let hosts = &writers.hosts;
+    if hosts.iter().any(fits) { Ok(()) } else { Err(refused("spec.endpoint.host", asked, hosts, "hosts")) }
+}
+
 /// The class of a new etcd's volumes. Without one it is the meta cluster's default class, which everybody may have.
 pub(crate) fn storage(asked: &Storage, writers: &Writers) -> Result<(), State> {
     let classes = &writers.storage_classes;
@@ -229,6 +239,25 @@ mod tests {
             }
         }
         assert_eq!(node_port(None, &Writers::default()), Ok(()));
+    }
+
+    #[test]
+    fn names_at_the_gateway_are_refused_until_allowed() {
+        for (allowed, yes, no) in [
+            ("api.acme.example", vec!["api.acme.example"], vec!["a.api.acme.example", "xapi.acme.example"]),
+            ("*.acme.example", vec!["api.acme.example", "a.b.acme.example"], vec!["acme.example", "xacme.example"]),
+            ("*", vec!["api.acme.example"], vec![]),
+        ] {
+            let allows = Writers { hosts: list(&[allowed]), ..Writers::default() };
+            for name in yes {
+                check(|w| host(name, w), "spec.endpoint.host", name, "hosts", &allows);
+            }
+            for name in no {
+                assert!(
+                    problem(host(name, &allows)).contains(&format!(": {name} is not allowed (allowed: {allowed})"))
+                );
+            }
+        }
     }
 
     #[test]

@@ -24,6 +24,7 @@ impl Settings {
             given: _,
             writers,
             vpc,
+            gateway,
             backups,
             rollouts,
             may_change,
@@ -56,6 +57,7 @@ impl Settings {
             isolation,
             writers,
             vpc,
+            gateway,
             may_change,
             nodes_are_added,
             helpers,
@@ -82,6 +84,7 @@ mod tests {
             "isolation": {"monitoring": [{}], "privateNetworks": {"allowed": ["10.20.0.0/16"], "olderTenants": "Closed"}},
             "writers": {"vpc": ["a=b"], "backups": {"endpoints": ["https://s3.team"]}},
             "vpc": {"rules": "Interface"},
+            "gateway": {"domain": "api.example.com", "port": 443},
             "admissionPolicies": {"enabled": true},
             "backups": {
                 "stores": [{"name": "main", "endpoint": "https://s3", "bucket": "b", "secretName": "s"}],
@@ -112,6 +115,7 @@ mod tests {
             isolation,
             writers,
             vpc,
+            gateway,
             may_change,
             nodes_are_added,
             helpers,
@@ -130,6 +134,7 @@ mod tests {
         assert_eq!((isolation.monitoring.len(), isolation.private_networks.len()), (1, 1));
         assert_eq!(isolation.older_tenants, OlderTenants::Closed);
         assert_eq!((writers, vpc), (config.writers, config.vpc));
+        assert!(gateway.is_some() && gateway == config.gateway);
         assert_eq!(may_change, config.may_change);
         assert_ne!(may_change, super::super::MayChange::default());
         assert!(nodes_are_added && config.nodes_are_added);

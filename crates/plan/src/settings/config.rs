@@ -1,6 +1,7 @@
 //! The operator's configuration file: what is too much for flags. The chart makes it from its values.
 
 use super::backups::{AllowedBackups, Backups};
+use super::gateway::{self, Gateway};
 use super::helpers::{self, HelperDefaults};
 use super::may_change::{Admission, MayChange};
 use super::rollouts::{AllowedRollouts, Rollouts};
@@ -23,6 +24,8 @@ pub struct Config {
     pub writers: Writers,
     /// How tenants' VPCs are kept apart from the meta cluster.
     pub vpc: VpcSettings,
+    /// The gateway for tenants that are found by name.
+    pub gateway: Option<Gateway>,
     /// Where backups go. The image, and the namespace of the stores' Secrets, are not in the file.
     pub backups: Backups,
     /// How the tenants of the fleet change their version.
@@ -54,6 +57,7 @@ impl Default for Config {
             given: MetaRanges::default(),
             writers: Writers::default(),
             vpc: VpcSettings::default(),
+            gateway: None,
             backups: Backups::default(),
             rollouts: Rollouts::default(),
             may_change: MayChange::default(),
@@ -81,7 +85,8 @@ impl Config {
         let value: Value = serde_saphyr::from_str(text).map_err(|e| e.to_string())?;
         let mut unknown = vec![];
         if !value.is_null() {
-            let note = |path: serde_ignored::Path<'_>| unknown.push(path.to_string());
+            // `?` is how a path goes through what may be missing.
+            let note = |path: serde_ignored::Path<'_>| unknown.push(path.to_string().replace(".?", ""));
             serde_ignored::deserialize::<_, _, File>(&value, note).map_err(|e| e.to_string())?;
         }
         let File {
@@ -89,6 +94,7 @@ impl Config {
             isolation,
             writers,
             vpc,
+            gateway,
             admission_policies,
             admission,
             backups,
@@ -98,8 +104,18 @@ impl Config {
             image_layout,
             helpers,
         } = file;
-        let Allowed { service, placement, storage, images, networks, vpc: vpc_pods, limits, retain, backups: own } =
-            writers;
+        let Allowed {
+            service,
+            hosts,
+            placement,
+            storage,
+            images,
+            networks,
+            vpc: vpc_pods,
+            limits,
+            retain,
+            backups: own,
+        } = writers;
         let (pull_secrets, proxy) = tenants.read()?;
         let nets = |field: &str, all: &[String]| {
             let one =
@@ -117,6 +133,7 @@ impl Config {
                 service_annotations: service.annotations,
                 load_balancer_classes: service.load_balancer_classes,
                 node_ports: service.node_ports,
+                hosts: gateway::hosts(hosts)?,
                 node_selectors: placement.node_selectors,
                 tolerations: placement.tolerations,
                 priority_classes: placement.priority_classes,
@@ -129,6 +146,7 @@ impl Config {
                 retain,
             },
             vpc: VpcSettings { rules: vpc.rules.into(), pods_are_held: admission_policies.enabled },
+            gateway: gateway.map(gateway::OfFile::read).transpose()?,
             backups: backups.read(&own.endpoints)?,
             recoveries_per_hour: recovery.max_per_hour.unwrap_or(RECOVERIES),
             image_layout,
@@ -174,6 +192,7 @@ struct File {
     isolation: Policies,
     writers: Allowed,
     vpc: OfVpc,
+    gateway: Option<gateway::OfFile>,
     #[serde(rename = "admissionPolicies")]
     admission_policies: AdmissionPolicies,
     admission: Admission,
@@ -307,6 +326,7 @@ struct PrivateNetworks {
 #[serde(default)]
 struct Allowed {
     service: AllowedService,
+    hosts: Vec<String>,
     placement: AllowedPlacement,
     storage: AllowedStorage,
     images: AllowedImages,

@@ -4,6 +4,7 @@ mod backups;
 mod chart;
 mod config;
 pub mod flags;
+mod gateway;
 mod helpers;
 pub(crate) mod may_change;
 mod rollouts;
@@ -11,6 +12,7 @@ mod rollouts;
 pub use backups::{BackupStore, Backups, DefaultBackups, host, port};
 pub use config::Config;
 pub use flags::Flags;
+pub use gateway::Gateway;
 pub use helpers::HelperDefaults;
 pub use may_change::MayChange;
 pub use rollouts::Rollouts;
@@ -60,6 +62,8 @@ pub struct Settings {
     pub writers: Writers,
     /// How tenants' VPCs are kept apart from the meta cluster.
     pub vpc: VpcSettings,
+    /// The gateway for tenants with `endpoint.type: Gateway`. Default: there is none.
+    pub gateway: Option<Gateway>,
     /// What admission of the meta cluster may change of what Berth applies. Default: nothing.
     pub may_change: MayChange,
     /// The meta cluster makes nodes for pods that find none. Default: it has those that are there.
@@ -80,6 +84,9 @@ pub struct Writers {
     pub load_balancer_classes: Vec<String>,
     /// Ports of the meta cluster's nodes, as `30443` or `30440-30459`.
     pub node_ports: Vec<String>,
+    /// Names of tenants behind the platform's gateway, beside those that they have by themselves. `*.` at the beginning of one stands for all
+    /// below it.
+    pub hosts: Vec<String>,
     /// Labels of nodes, as `key` or `key=value`.
     pub node_selectors: Vec<String>,
     /// Keys of taints.
@@ -142,6 +149,7 @@ impl Writers {
             service_annotations: all(),
             load_balancer_classes: all(),
             node_ports: all(),
+            hosts: all(),
             node_selectors: all(),
             tolerations: all(),
             priority_classes: all(),
@@ -214,6 +222,7 @@ impl Default for Settings {
             isolation: Isolation::default(),
             writers: Writers::default(),
             vpc: VpcSettings::default(),
+            gateway: None,
             may_change: MayChange::default(),
             nodes_are_added: false,
             helpers: HelperDefaults::default(),

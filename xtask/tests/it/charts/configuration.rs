@@ -34,6 +34,7 @@ fn values() -> Value {
                 "loadBalancerClasses": ["internal"],
                 "nodePorts": ["30440-30459"],
             },
+            "hosts": ["*.acme.example"],
             "placement": {
                 "nodeSelectors": ["pool=control-planes"],
                 "tolerations": ["pool"],
@@ -98,6 +99,7 @@ fn each_value_arrives_in_its_own_field() {
         service_annotations: texts("/writers/service/annotations"),
         load_balancer_classes: texts("/writers/service/loadBalancerClasses"),
         node_ports: texts("/writers/service/nodePorts"),
+        hosts: texts("/writers/hosts"),
         node_selectors: texts("/writers/placement/nodeSelectors"),
         tolerations: texts("/writers/placement/tolerations"),
         priority_classes: texts("/writers/placement/priorityClasses"),

@@ -105,6 +105,17 @@ async fn the_schema_refuses_with_words_that_help() {
         ("acme", json!({"version": "v1.36"}), "spec.version"),
         ("acme", json!({"replicas": 0}), "spec.replicas"),
         ("acme", json!({"endpoint": {"type": "NodePort"}}), "endpoint.host is required with type NodePort"),
+        (
+            "acme",
+            json!({"endpoint": {"type": "Gateway", "host": "192.0.2.7"}}),
+            "endpoint.host must be a DNS name with type Gateway",
+        ),
+        ("acme", json!({"endpoint": {"type": "Gateway", "nodePort": 30443}}), "endpoint.nodePort needs type NodePort"),
+        (
+            "acme",
+            json!({"endpoint": {"type": "Gateway", "service": {"loadBalancerClass": "a"}}}),
+            "endpoint.service.loadBalancerClass and loadBalancerSourceRanges need type LoadBalancer",
+        ),
     ];
     for (name, spec, message) in cases {
         let said = refused(&team, name, spec.clone()).await;

@@ -1,0 +1,68 @@
+//! A tenant behind the platform's gateway, against a real API server.
+
+use crate::common::team::ACME;
+use crate::common::{GATEWAY, SOON, Team, shared_operator};
+use crate::refusals::workloads;
+use anyhow::{Context as _, Result, ensure};
+use berth_api::conditions::ConditionType;
+use berth_api::gateway::{ANNOTATION, ClusterName, Exposed, LABEL, LABELLED};
+use berth_api::names;
+use berth_testkit::fixtures::eventually;
+use k8s_openapi::api::core::v1::{Secret, Service};
+use kube::{Api, ResourceExt as _};
+use serde_json::json;
+
+/// What the gateway is told. None: it does not look at the Service.
+async fn told(team: &Team) -> Option<Exposed> {
+    let service = team.inside::<Service>().get(names::APISERVER).await.expect("the Service");
+    let (label, text) = (service.labels().get(LABEL), service.annotations().get(ANNOTATION));
+    assert_eq!((label.is_some(), label.is_none_or(|label| label == LABELLED)), (text.is_some(), true));
+    text.map(|text| serde_json::from_str(text).expect("as gateways read it"))
+}
+
+/// The kubeconfig of the team names this server.
+async fn leads_to(team: &Team, server: &str) {
+    let secrets: Api<Secret> = Api::namespaced(team.client.clone(), &team.ns);
+    let attempt = async || -> Result<()> {
+        let secret = secrets.get(&names::kubeconfig(ACME)).await?;
+        let text = secret.data.as_ref().and_then(|data| data.get("value")).context("no kubeconfig")?;
+        let text = String::from_utf8_lossy(&text.0).into_owned();
+        ensure!(text.contains(&format!("server: \"{server}\"\n")), "it names another");
+        Ok(())
+    };
+    eventually(SOON, server, attempt).await.unwrap_or_else(|e| panic!("{e:#}"));
+}
+
+#[tokio::test]
+async fn a_tenant_goes_behind_the_gateway_and_comes_back_and_restarts_nothing() {
+    let team = Team::new(shared_operator().await).await;
+    team.create(json!({"endpoint": {"type": "Gateway", "host": "api.acme.example"}})).await.expect("Cluster");
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    let own = format!("{}.{GATEWAY}", team.cp_namespace);
+    let cluster = ClusterName { namespace: team.ns.clone(), name: ACME.to_owned() };
+    let of = |names: &[&str]| {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        Exposed { cluster: cluster.clone(), names, source_ranges: None, max_connections: None }
+    };
+    assert_eq!(told(&team).await, Some(of(&[&own, "api.acme.example"])));
+    leads_to(&team, "https://api.acme.example:8443").await;
+    team.says_of(ConditionType::PodsReachAPI, "NoIPAddress", "without the gateway").await;
+
+    let before = workloads(&team).await;
+    team.spec(json!({"endpoint": {"type": "ClusterIP", "host": null}})).await.expect("patch");
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    assert_eq!(told(&team).await, None);
+    let service = team.inside::<Service>().get(names::APISERVER).await.expect("the Service");
+    let address = service.spec.and_then(|spec| spec.cluster_ip).expect("an address");
+    leads_to(&team, &format!("https://{address}:6443")).await;
+
+    team.spec(json!({"endpoint": {"type": "Gateway"}})).await.expect("patch");
+    leads_to(&team, &format!("https://{own}:8443")).await;
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    assert_eq!(told(&team).await, Some(of(&[&own])));
+    assert_eq!(workloads(&team).await, before, "nobody touched what runs");
+
+    team.spec(json!({"endpoint": {"host": "api.other.example"}})).await.expect("patch");
+    team.says_of(ConditionType::Ready, "NotAllowed", "spec.endpoint.host: api.other.example is not allowed").await;
+    assert_eq!(told(&team).await, Some(of(&[&own])), "it stays");
+}

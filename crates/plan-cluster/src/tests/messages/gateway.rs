@@ -1,0 +1,24 @@
+//! Situations of a tenant behind the platform's gateway.
+
+use super::*;
+use berth_plan::settings::Gateway;
+
+/// There is a gateway, and the spec asks for this host there.
+fn behind(f: &mut Fixture, host: Option<&str>) {
+    f.settings.gateway = Some(Gateway { domain: "api.example.com".into(), port: 6443 });
+    let endpoint = json!({"type": "Gateway", "host": host});
+    f.cluster.spec.endpoint = serde_json::from_value(endpoint).unwrap();
+}
+
+pub(super) const GATEWAY: &[Case] = &[
+    ("spec.endpoint.type is Gateway, and the platform has none", |f| {
+        f.cluster.spec.endpoint.type_ = berth_api::cluster::EndpointType::Gateway;
+    }),
+    ("a tenant behind the gateway has nodes, and none has an address for its pods", |f| {
+        behind(f, None);
+        f.nodes_in("192.0.2.0/24", &["192.0.2.0/24"]);
+    }),
+    ("spec.endpoint.host behind the gateway is an IP address", |f| behind(f, Some("192.0.2.7"))),
+    ("spec.endpoint.host is a name of the gateway's own", |f| behind(f, Some("other.api.example.com"))),
+    ("spec.endpoint.host behind the gateway is not allowed", |f| behind(f, Some("api.acme.example"))),
+];
