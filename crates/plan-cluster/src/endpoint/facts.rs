@@ -1,6 +1,6 @@
 //! Where the API is, by what is there.
 
-use super::gateway;
+use super::by_name;
 use super::pods::{Family, ForPods, Known, before, decide};
 use crate::ours::is_ours;
 use crate::validate::host;
@@ -70,11 +70,11 @@ impl Endpoint {
         let balanced = ingress.into_iter().flatten().filter_map(|i| i["ip"].as_str()?.parse().ok());
         let balanced: Vec<IpAddr> = balanced.collect();
         let own = own(cluster_ip, load_balancer.as_deref());
-        let behind = gateway::own(asked, settings, cp_namespace);
+        let behind = by_name::own(asked, settings, cp_namespace);
         let name = behind.as_ref().map(|(name, _)| name.as_str());
         let host = wanted_host(asked.host.as_deref(), &own, meta).and_then(|host| {
-            let by_name = asked.type_ == EndpointType::Gateway;
-            let refused = by_name.then(|| gateway::refusal(host.as_deref(), name, settings)).flatten();
+            let is_behind = asked.type_ == EndpointType::Gateway;
+            let refused = is_behind.then(|| by_name::refusal(host.as_deref(), name, settings)).flatten();
             refused.map_or(Ok(host), Err)
         });
         let given = wanted_address(asked.advertise_address.as_deref(), &own, &balanced, meta);

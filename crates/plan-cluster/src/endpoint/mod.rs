@@ -1,6 +1,7 @@
 //! Stage 2: the Service of the API, and the address that it is published under.
 
 mod answer;
+mod by_name;
 mod facts;
 mod gateway;
 mod names;
