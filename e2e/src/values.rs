@@ -31,7 +31,7 @@ pub const LEFT: [(&str, &str); 23] = [
     ("backups.image.digest", "it is loaded by its tag"),
     ("backups.image.repository", "it is loaded by the chart's name"),
     ("etcdNamespaces", "they have to exist; a test that needs one sets it"),
-    ("gateway", "no tenant is behind it in tests so far"),
+    ("gateway", "a test with tenants behind it sets it"),
     ("imageLayout", "as imageRegistry"),
     ("imagePullPolicy", "the images are in no registry"),
     ("imagePullSecrets", "the images are in no registry"),
@@ -48,7 +48,7 @@ pub const LEFT: [(&str, &str); 23] = [
     ("serviceAccount.name", "tests find in the audit log by it what the operator wrote"),
     ("teams", "their namespaces have to exist"),
     ("tenants.proxy", "a test that needs a proxy starts one, and sets spec.proxy"),
-    ("writers.hosts", "as gateway"),
+    ("writers.hosts", "names of a team's own are tested in memory"),
 ];
 
 /// The addresses of a meta cluster, as the operator would find them: `helm --set-json` takes it.

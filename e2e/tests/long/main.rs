@@ -12,6 +12,7 @@ mod etcd_members;
 mod etcd_versions;
 mod fished;
 mod fleet;
+mod gateway;
 mod gitops;
 mod ha;
 mod issuers;

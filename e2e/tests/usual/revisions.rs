@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 fn a_bad_flag_and_a_missing_image_go_back_by_themselves() {
     berth_e2e::run("revisions", |world| {
         // A pod has to have said why within it, on a machine on which everything is slow.
-        let upgrade = json!({"progressDeadline": "1m", "soak": "0s"});
+        let upgrade = json!({"progressDeadline": "2m", "soak": "0s"});
         let etcd = json!({"heartbeatInterval": "200ms", "electionTimeout": "2s", "snapshotCount": 20_000});
         let spec = json!({"apiServer": {"replicas": 2}, "etcd": etcd, "upgrade": upgrade});
         let tenant = Tenant::ready(world, "revisions", &spec)?;
@@ -71,7 +71,8 @@ fn a_bad_flag_and_a_missing_image_go_back_by_themselves() {
         outcome(&tenant, 3, "Succeeded")?;
 
         println!("    a version of which there is no image");
-        tenant.change(&json!({"version": "1.36.99"}))?;
+        // Its image is named however late the pod is.
+        tenant.change(&json!({"version": "1.36.99", "upgrade": {"progressDeadline": "1m"}}))?;
         let message = tenant.wait_condition("Ready", "False", "RolledBack")?;
         ensure!(message.contains("revision 4 (1.36.99)") && message.contains("kube-apiserver:v1.36.99"), "{message}");
         same_pods(&tenant, &before)?;
@@ -105,9 +106,17 @@ fn a_bad_flag_and_a_missing_image_go_back_by_themselves() {
         let container = json!({"name": "a", "image": "a", "securityContext": {"privileged": true}});
         let pod =
             json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [container]}});
-        let refused = tenant.api()?.create(&core("default", "pods"), &pod);
-        let why = refused.err().map(|why| format!("{why:#}")).unwrap_or_default();
-        ensure!(why.contains("violates PodSecurity"), "a privileged pod: {why}");
+        // The API servers from before end last, and answer for a while.
+        let (api, pods) = (tenant.api()?, core("default", "pods"));
+        until("a privileged pod to be refused", || {
+            let refused = api.create(&pods, &pod);
+            if refused.is_ok() {
+                api.delete(&format!("{pods}/a"))?;
+            }
+            let why = refused.err().map(|why| format!("{why:#}")).unwrap_or_default();
+            ensure!(why.contains("violates PodSecurity"), "it is not: {why}");
+            Ok(())
+        })?;
 
         caller.end()?.none_failed()?;
         tenant.nothing_restarted()?;

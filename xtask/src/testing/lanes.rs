@@ -5,7 +5,7 @@
 //! | Go | Kubernetes' binaries, where the cache has none: what most tests need comes first | processors |
 //! | cargo | quick checks, images, test programs, then checks that take longer | processors |
 //! | pods | tests that take turns at the cluster `e2e` | images, their programs, binaries; waits for most of its time |
-//! | others, twice | all other tests, the longest first; those that call `make` come last | their programs, some of them binaries; waits a lot, too |
+//! | others | all other tests, the longest first; those that call `make` come last | their programs, some of them binaries; waits a lot, too |
 //!
 //! Tests come out of one [`Queue`]: who needs binaries that are not there yet keeps nobody waiting. Tests wait for what the first two
 //! build, so these have the same priority; checks for which nothing waits have a low one. What a step printed is printed when it has
@@ -37,8 +37,9 @@ use crate::{names, pages, root};
 /// Whatever is built takes less, also where caches are empty.
 const LONG: Duration = Duration::from_hours(2);
 
-/// Programs without pods that run at once.
-const OTHERS: usize = 2;
+/// Programs without pods that run at once. With a second one the load is above 40, and what has deadlines of seconds, as etcd and probes of
+/// real pods, misses them.
+const OTHERS: usize = 1;
 
 /// A run of checks and tests.
 #[derive(Debug)]

@@ -134,17 +134,34 @@ pub(crate) async fn alone() -> MutexGuard<'static, ()> {
 /// Servers of [`alone_at_a_server`]: tests wait for most of their time.
 const SERVERS: usize = 3;
 
+/// A test's turn at a server. What a test that failed left there would fail those after it: they get another server.
+pub(crate) struct Turn(MutexGuard<'static, Option<&'static ApiServer>>);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Some(server) = self.0.take()
+        {
+            server.stop_apiserver();
+        }
+    }
+}
+
 /// Waits for a server at which no other test has an operator.
-pub(crate) async fn alone_at_a_server() -> (MutexGuard<'static, ()>, &'static ApiServer) {
-    static TURNS: [Mutex<()>; SERVERS] = [const { Mutex::const_new(()) }; SERVERS];
-    static ALL: [OnceCell<&'static ApiServer>; SERVERS] = [const { OnceCell::const_new() }; SERVERS];
-    let (turn, place) = tokio::select! {
+pub(crate) async fn alone_at_a_server() -> (Turn, &'static ApiServer) {
+    static SERVER: [Mutex<Option<&'static ApiServer>>; SERVERS] = [const { Mutex::const_new(None) }; SERVERS];
+    let mut turn = tokio::select! {
         biased;
-        turn = TURNS[0].lock() => (turn, 0),
-        turn = TURNS[1].lock() => (turn, 1),
-        turn = TURNS[2].lock() => (turn, 2),
+        turn = SERVER[0].lock() => turn,
+        turn = SERVER[1].lock() => turn,
+        turn = SERVER[2].lock() => turn,
     };
-    (turn, ALL[place].get_or_init(one_more).await)
+    let server = match *turn {
+        Some(server) => server,
+        None => one_more().await,
+    };
+    *turn = Some(server);
+    (Turn(turn), server)
 }
 
 async fn one_more() -> &'static ApiServer {

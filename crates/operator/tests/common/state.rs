@@ -111,7 +111,7 @@ pub(crate) fn mask(value: &mut Value) {
 pub(crate) fn counts(team: &Team, tenant: &str, plan: &FaultPlan) -> Counts {
     let calls = plan.calls();
     let told = |c: &&Call| c.resource == "events" || (c.resource == "pods" && c.verb == Verb::Delete);
-    let mut counts = call_counts(calls.iter().filter(|c| !told(c)));
+    let mut counts = call_counts(calls.iter().filter(|c| !told(c) && !is_swept(team, c)));
     let writes = |c: &&Call| c.committed() && c.resource == "secrets" && matches!(c.verb, Verb::Patch | Verb::Update);
     for over in calls.iter().filter(writes) {
         *counts.entry(format!("overwrite {}", over.object())).or_default() += 1;
@@ -144,10 +144,10 @@ async fn statuses(team: &Team) -> Dump {
     status.into_iter().collect()
 }
 
-/// A Job that a test before this one left elsewhere, or the Secret beside it: the operator clears that up whenever it comes to it.
+/// A Job that a test before this one left elsewhere, or what is beside it: the operator clears that up whenever it comes to it.
 fn is_swept(team: &Team, call: &Call) -> bool {
     let is_own = [&team.ns, &team.cp_namespace].contains(&&call.namespace);
-    call.verb == Verb::Delete && ["jobs", "secrets"].contains(&&*call.resource) && !is_own
+    call.verb == Verb::Delete && ["jobs", "secrets", "networkpolicies"].contains(&&*call.resource) && !is_own
 }
 
 /// Waits until no call was made, and none was under way, for a moment.

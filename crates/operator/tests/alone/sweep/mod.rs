@@ -215,53 +215,53 @@ async fn sweep(name: &str, one_in: u64, workload: impl AsyncFn(FaultPlan) -> Res
 #[tokio::test]
 async fn a_crash_at_any_write_of_a_creation_changes_nothing() {
     let (_turn, server) = alone_at_a_server().await;
-    sweep("create", 16, async |plan| create(server, plan).await).await;
+    sweep("create", 32, async |plan| create(server, plan).await).await;
 }
 
 #[tokio::test]
 async fn a_crash_at_any_write_of_a_deletion_leaves_nothing() {
     let (_turn, server) = alone_at_a_server().await;
-    sweep("delete", 12, async |plan| delete(server, plan, false).await).await;
+    sweep("delete", 24, async |plan| delete(server, plan, false).await).await;
 }
 
 #[tokio::test]
 async fn a_crash_while_half_a_tenant_is_deleted_leaves_nothing() {
     let (_turn, server) = alone_at_a_server().await;
-    sweep("delete-early", 34, async |plan| delete(server, plan, true).await).await;
+    sweep("delete-early", 68, async |plan| delete(server, plan, true).await).await;
 }
 
 #[tokio::test]
 async fn a_crash_at_any_write_of_a_change_of_the_minor_changes_nothing() {
     let (_turn, server) = alone_at_a_server().await;
-    sweep("minor", 30, async |plan| minor(server, plan).await).await;
+    sweep("minor", 60, async |plan| minor(server, plan).await).await;
 }
 
 #[tokio::test]
 async fn a_crash_at_any_write_of_a_restore_ends_with_what_was_restored() {
     let (_turn, server) = alone_at_a_server().await;
-    sweep("restore", 30, async |plan| restores::restore(server, plan).await).await;
+    sweep("restore", 60, async |plan| restores::restore(server, plan).await).await;
 }
 
 #[tokio::test]
 async fn a_crash_at_any_write_of_a_recovery_ends_with_what_was_restored() {
     let (_turn, server) = alone_at_a_server().await;
-    sweep("recovery", 34, async |plan| restores::recovery(server, plan).await).await;
+    sweep("recovery", 68, async |plan| restores::recovery(server, plan).await).await;
 }
 
 #[tokio::test]
 async fn a_crash_at_any_write_of_a_way_back_changes_nothing() {
     let (_turn, server) = alone_at_a_server().await;
-    sweep("way-back", 4, async |plan| way_back(server, plan).await).await;
+    sweep("way-back", 8, async |plan| way_back(server, plan).await).await;
 }
 
 #[tokio::test]
 async fn a_crash_at_any_write_of_a_turn_changes_nothing() {
     let (_turn, server) = alone_at_a_server().await;
-    sweep("turn", 12, async |plan| turns::turn(server, plan).await).await;
+    sweep("turn", 24, async |plan| turns::turn(server, plan).await).await;
 }
 
 #[tokio::test]
 async fn a_crash_while_additions_are_removed_changes_nothing() {
     let (_turn, server) = alone_at_a_server().await;
-    sweep("additions", 40, async |plan| additions(server, plan).await).await;
+    sweep("additions", 80, async |plan| additions(server, plan).await).await;
 }

@@ -1,0 +1,186 @@
+//! Two tenants behind one address: each is found by its name, a machine joins by it, and nobody notices what rolls, ends or is away.
+
+use anyhow::{Context as _, Result, ensure};
+use berth_devcluster::{Worker, images};
+use berth_e2e::images::{built, load_own};
+use berth_e2e::kube_client::{at, server, under_name};
+use berth_e2e::operator::Options;
+use berth_e2e::tenant::{condition, name_of};
+use berth_e2e::{Caller, Kube, Tenant, World, apps, core, machines, until};
+use serde_json::{Value, json};
+
+const NAMESPACE: &str = "berth-gateway";
+const DOMAIN: &str = "api.gateway.test";
+
+#[test]
+#[ignore = "make test-all: a machine with a kubelet of its own; what the gateway does is tested in its crate with connections"]
+fn two_tenants_have_one_address() {
+    berth_e2e::run("gateway", |world| {
+        let address = install(world)?;
+        let images = images::of_nodes()?;
+        machines::with(world, &["behind"], None, &images, |workers| work(world, &address, &workers[0]))
+    });
+}
+
+/// The gateway, and where it is reached.
+fn install(world: &World) -> Result<String> {
+    let tag = load_own(&world.cluster, "gateway", &built("gateway")?, &[])?;
+    let values = [
+        "gateway.enabled=true".to_owned(),
+        format!("gateway.domain={DOMAIN}"),
+        format!("gateway.image.tag={tag}"),
+        "gateway.drainSeconds=20".to_owned(),
+        "gateway.preStopSeconds=3".to_owned(),
+    ];
+    world.install(&Options { values: values.to_vec(), ..Options::default() })?;
+    rolled(world)?;
+    until("the gateway's address", || {
+        let service = world.kube.get(&format!("{}/{NAMESPACE}", core(NAMESPACE, "services")))?;
+        let address = service["status"]["loadBalancer"]["ingress"][0]["ip"].as_str();
+        address.map(str::to_owned).context("no address yet")
+    })
+}
+
+fn work(world: &World, address: &str, machine: &Worker) -> Result<()> {
+    let spec = json!({"endpoint": {"type": "Gateway"}, "apiServer": {"replicas": 2}});
+    let (a, b) = (Tenant::create(world, "behind-a", &spec)?, Tenant::create(world, "behind-b", &spec)?);
+    a.wait_ready()?;
+    b.wait_ready()?;
+    let (to_a, to_b) = (through(&a, address)?, through(&b, address)?);
+    each_is_found_by_its_name(&a, (&to_a, &to_b), address)?;
+
+    println!("    a machine joins by the name");
+    let output = machine
+        .command("/bin/sh".as_ref())?
+        .args(["-c", &format!("echo {address} {} >> /etc/hosts", name(&a))])
+        .output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    ensure!(a.join_arguments()?.first() == Some(&format!("{}:6443", name(&a))), "{:?}", a.join_arguments()?);
+    machine.join(&a.join_arguments()?)?;
+    machine.configure_pods()?;
+    let node = format!("{}/{}", core("", "nodes"), machine.name());
+    until("the node to be ready", || {
+        let node = Kube::new(&to_a)?.get(&node)?;
+        ensure!(condition(&node, "Ready")?["status"] == "True", "{}", node["status"]["conditions"]);
+        Ok(())
+    })?;
+    // Pods send no name, and this tenant has no address for them.
+    let told = a.wait_condition("PodsReachAPI", "False", "NoIPAddress")?;
+    ensure!(told.contains("spec.endpoint.advertiseAddress"), "{told}");
+
+    let callers = [&to_a, &to_b].map(|kubeconfig| Caller::start(kubeconfig));
+    println!("    the gateway rolls");
+    world.kubectl(&["-n", NAMESPACE, "rollout", "restart", "deployment/berth-gateway"])?;
+    rolled(world)?;
+    println!("    API servers roll");
+    let other = json!({"apiServer": {"extraArgs": [{"name": "max-requests-inflight", "value": "399"}]}});
+    a.change(&other)?;
+    until("the API servers to be others", || {
+        let live = a.deployment("kube-apiserver")?;
+        let status = &live["status"];
+        ensure!(live.to_string().contains("max-requests-inflight=399"), "they are as before");
+        ensure!(status["updatedReplicas"] == 2 && status["replicas"] == 2, "{status}");
+        Ok(())
+    })?;
+    println!("    no operator, and the gateway starts anew");
+    world.stop_operator()?;
+    world.kubectl(&["-n", NAMESPACE, "rollout", "restart", "deployment/berth-gateway"])?;
+    rolled(world)?;
+    world.start_operator()?;
+    for caller in callers {
+        caller.end()?.none_failed()?;
+    }
+    what_does_not_count(world, &a, address)?;
+
+    println!("    back to an address of its own");
+    b.change(&json!({"endpoint": {"type": "ClusterIP"}}))?;
+    b.wait_ready()?;
+    until("the name to lead nowhere", || {
+        ensure!(Kube::new(&to_b)?.get("/version").is_err(), "{} still leads to it", name(&b));
+        Ok(())
+    })?;
+    Kube::new(&b.kubeconfig()?)?.get("/version").context("the address of its own")?;
+    b.nothing_restarted()?;
+    b.delete()?;
+    a.delete()
+}
+
+/// Each credential opens its own tenant, and no name none.
+fn each_is_found_by_its_name(a: &Tenant<'_>, (to_a, to_b): (&str, &str), address: &str) -> Result<()> {
+    let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+    Kube::new(to_a)?.create(&core("default", "configmaps"), &map("of-a"))?;
+    Kube::new(to_b)?.create(&core("default", "configmaps"), &map("of-b"))?;
+    for (kubeconfig, own, others) in [(to_a, "of-a", "of-b"), (to_b, "of-b", "of-a")] {
+        let kube = Kube::new(kubeconfig)?;
+        kube.get(&format!("{}/{own}", core("default", "configmaps")))?;
+        let seen = kube.get(&format!("{}/{others}", core("default", "configmaps")));
+        ensure!(seen.is_err(), "{others} is seen by the other tenant");
+    }
+    let stranger = Kube::with_user_of(to_a, to_b)?.get(&core("default", "configmaps"));
+    ensure!(stranger.is_err(), "credentials of one tenant open the other");
+    let nameless = at(&a.kubeconfig()?, &format!("https://{address}:6443"))?;
+    let refused = Kube::new(&nameless)?.get("/version");
+    ensure!(refused.is_err(), "without a name a tenant is found");
+    let unknown = Kube::new(&under_name(&nameless, &format!("nobody-00000000.{DOMAIN}"))?)?.get("/version");
+    ensure!(unknown.is_err(), "a name that nobody has leads somewhere");
+    Ok(())
+}
+
+/// A Service that somebody labels elsewhere leads nowhere, and is counted with the name that was refused.
+fn what_does_not_count(world: &World, a: &Tenant<'_>, address: &str) -> Result<()> {
+    println!("    a Service elsewhere does not count");
+    let stolen = format!("stolen.{DOMAIN}");
+    let of = json!({"cluster": {"namespace": a.namespace, "name": a.name}, "names": [stolen]}).to_string();
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {
+            "name": "kube-apiserver", "labels": {"berth.dev/gateway": "true"}, "annotations": {"berth.dev/gateway": of},
+        },
+        "spec": {"clusterIP": "None", "ports": [{"port": 6443}]},
+    });
+    // The policy lets who may write Services everywhere do so, as this test may.
+    world.kube.create(&core(&a.namespace, "services"), &service)?;
+    until("it to be counted", || {
+        for pod in gateways(world)? {
+            let text =
+                world.kubectl(&["get", "--raw", &format!("{}/{pod}:8080/proxy/metrics", core(NAMESPACE, "pods"))])?;
+            for line in ["berth_gateway_services_ignored{reason=\"Foreign\"} 1", "berth_gateway_tenants 2"] {
+                ensure!(text.contains(line), "{pod} has no {line}: {text}");
+            }
+        }
+        Ok(())
+    })?;
+    let kubeconfig = under_name(&at(&a.kubeconfig()?, &format!("https://{address}:6443"))?, &stolen)?;
+    ensure!(Kube::new(&kubeconfig)?.get("/version").is_err(), "a name of a Service elsewhere leads somewhere");
+    world.kube.delete(&format!("{}/kube-apiserver", core(&a.namespace, "services")))
+}
+
+fn gateways(world: &World) -> Result<Vec<String>> {
+    let pods = world.kube.get(&core(NAMESPACE, "pods"))?;
+    let all: Vec<Value> = pods["items"].as_array().cloned().unwrap_or_default();
+    Ok(all.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()).map(name_of).collect())
+}
+
+/// All replicas are of the newest kind, and no other is left.
+fn rolled(world: &World) -> Result<()> {
+    until("the gateway to have rolled", || {
+        let live = world.kube.get(&format!("{}/{NAMESPACE}", apps(NAMESPACE, "deployments")))?;
+        let status = &live["status"];
+        ensure!(status["observedGeneration"] == live["metadata"]["generation"], "not observed");
+        for count in ["replicas", "updatedReplicas", "availableReplicas"] {
+            ensure!(status[count] == 2, "{status}");
+        }
+        Ok(())
+    })
+}
+
+fn name(tenant: &Tenant<'_>) -> String {
+    format!("{}.{DOMAIN}", tenant.cp_namespace)
+}
+
+/// The kubeconfig that people get, on a machine whose DNS does not know the name.
+fn through(tenant: &Tenant<'_>, address: &str) -> Result<String> {
+    let kubeconfig = tenant.kubeconfig()?;
+    ensure!(server(&kubeconfig) == format!("https://{}:6443", name(tenant)), "{}", server(&kubeconfig));
+    under_name(&at(&kubeconfig, &format!("https://{address}:6443"))?, &name(tenant))
+}
