@@ -10,6 +10,8 @@ const PROXY: &str = "http://192.0.2.3:3128";
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies";
 const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings";
 const NAME: &str = "inject-proxy";
+/// A namespace in which it is looked whether the policy is in force.
+const PROBE: &str = "proxy-probe";
 
 #[test]
 #[ignore = "make test-all: what is told is tested in memory, and what kube-apiserver asks of a proxy in a process; here both are in pods"]
@@ -40,8 +42,7 @@ fn a_proxy_of_the_spec_harms_nothing_and_one_that_admission_injects_is_named() {
         })?;
         println!("    {message}");
         ensure!(!message.contains("192.0.2.3"), "it may have a password: {message}");
-        world.kube.delete(&format!("{BINDINGS}/{NAME}"))?;
-        world.kube.delete(&format!("{POLICIES}/{NAME}"))?;
+        uninstall(world)?;
         let pods = core(&tenant.cp_namespace, "pods");
         for pod in tenant.pods(None)? {
             world.kube.delete(&format!("{pods}/{}", name_of(&pod)))?;
@@ -70,7 +71,7 @@ fn install(world: &World, namespace: &str) -> Result<()> {
             "reinvocationPolicy": "Never", "failurePolicy": "Fail",
             "matchConstraints": {
                 "namespaceSelector": {"matchExpressions": [
-                    {"key": "kubernetes.io/metadata.name", "operator": "In", "values": [namespace, "proxy-probe"]},
+                    {"key": "kubernetes.io/metadata.name", "operator": "In", "values": [namespace, PROBE]},
                 ]},
                 "resourceRules": [
                     {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]},
@@ -85,18 +86,26 @@ fn install(world: &World, namespace: &str) -> Result<()> {
     });
     world.kube.create(POLICIES, &policy)?;
     world.kube.create(BINDINGS, &binding)?;
-    let probe: Value = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "proxy-probe"}});
+    let probe: Value = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PROBE}});
     world.kube.ensure(&core("", "namespaces"), &probe)?;
+    until("the policy to be in force", || in_force(world, true))
+}
+
+/// It is in force no more.
+fn uninstall(world: &World) -> Result<()> {
+    world.kube.delete(&format!("{BINDINGS}/{NAME}"))?;
+    world.kube.delete(&format!("{POLICIES}/{NAME}"))?;
+    until("the policy to be out of force", || in_force(world, false))?;
+    world.kube.delete(&format!("{}/{PROBE}", core("", "namespaces")))
+}
+
+/// The API server takes a while for it, either way.
+fn in_force(world: &World, is: bool) -> Result<()> {
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"},
         "spec": {"containers": [{"name": "probe", "image": "probe:none"}]},
     });
-    let pods = core("proxy-probe", "pods");
-    let in_force = until("the policy to be in force", || {
-        let made = world.kube.create(&format!("{pods}?dryRun=All"), &pod)?;
-        ensure!(made["spec"]["containers"][0]["env"][0]["name"] == "HTTPS_PROXY", "{}", made["spec"]);
-        Ok(())
-    });
-    world.kube.delete("/api/v1/namespaces/proxy-probe")?;
-    in_force
+    let made = world.kube.create(&format!("{}?dryRun=All", core(PROBE, "pods")), &pod)?;
+    ensure!((made["spec"]["containers"][0]["env"][0]["name"] == "HTTPS_PROXY") == is, "{}", made["spec"]);
+    Ok(())
 }
