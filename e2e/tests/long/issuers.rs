@@ -1,7 +1,7 @@
 //! Another issuer of service-account tokens, with several API servers: who has a token notices nothing.
 
 use anyhow::{Context, Result, ensure};
-use berth_e2e::{Caller, Kubectl, Tenant, revisions::outcome};
+use berth_e2e::{Caller, Kubectl, Tenant, revisions::outcome, until};
 use serde_json::{Value, json};
 
 const ISSUER: &str = "https://issuers.example.com";
@@ -27,9 +27,13 @@ fn with_another_issuer_no_token_is_refused() {
         let cluster = tenant.wait_ready()?;
         let former = &cluster["status"]["formerServiceAccountIssuers"];
         ensure!(former[0]["issuer"] == "https://kubernetes.default.svc.cluster.local", "{former}");
-        let shown: Value =
-            serde_json::from_str(&kubectl.run(&["get", "--raw", "/.well-known/openid-configuration"])?)?;
-        ensure!(shown["issuer"] == ISSUER, "{shown}");
+        // The API servers from before end last, and answer for a while.
+        until("the new issuer to be shown", || {
+            let shown = kubectl.run(&["get", "--raw", "/.well-known/openid-configuration"])?;
+            let shown: Value = serde_json::from_str(&shown)?;
+            ensure!(shown["issuer"] == ISSUER, "{shown}");
+            Ok(())
+        })?;
         let after = Caller::start(&with_token(&kubectl)?);
         tenant.scheduler_works()?;
         for caller in [before, between, after] {
