@@ -81,7 +81,13 @@ impl Pods {
             _ => ("/spec/replicas", "/status/availableReplicas", "/status/updatedReplicas"),
         };
         let wanted = number(wanted).max(0);
-        let [ready, updated] = [available, updated].map(|path| number(path).clamp(0, wanted));
+        // A Deployment makes a new pod before an old one goes. As long as pods are not available and old ones left, these are the ones that serve.
+        let left = match self.kind {
+            Kind::DaemonSet => 0,
+            _ if number("/status/replicas") <= number(available) => 0,
+            _ => (number("/status/replicas") - number(updated)).max(0),
+        };
+        let (ready, updated) = (number(available).clamp(0, wanted), number(updated).clamp(0, (wanted - left).max(0)));
         Count { ready, wanted, updated, is_taken_up: taken_up(live) }
     }
 }

@@ -244,6 +244,28 @@ fn one_that_is_gone_counts_as_none() {
     }
 }
 
+/// Its one pod serves while the next one does not come up.
+#[test]
+fn a_change_that_does_not_come_up_is_told_with_one_replica_too() {
+    let mut f = serving();
+    f.addon_says(DNS, [1, 1, 1]);
+    f.pods_say("kube-dns", "pod coredns-1: 0/3 nodes are available: 3 Insufficient cpu.");
+    for (replicas, status, says) in [
+        (1, "True", "coredns: 1 of 1 pods serve; "),
+        (2, "False", "coredns: 1 of 1 pods serve (0 of 1 pods have the last change: pod coredns-1: 0/3 nodes"),
+        (1, "True", "coredns: 1 of 1 pods serve; "),
+    ] {
+        let key = ObjectKey::namespaced(DNS.0, "kube-system", DNS.1);
+        let mut live = f.inside().get(&key).flatten().unwrap().clone();
+        live["status"]["replicas"] = replicas.into();
+        f.inside().insert(key, Some(live));
+        f.reconcile();
+        let (found, _, message) = f.condition("AddonsReady");
+        assert_eq!(found, status, "{message}");
+        assert!(message.starts_with(says), "{message}");
+    }
+}
+
 #[test]
 fn how_many_of_how_many_serve_and_why_not() {
     const AGAIN: &str = "pod coredns-1: container coredns: CrashLoopBackOff: exit code 1";
