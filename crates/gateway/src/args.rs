@@ -5,11 +5,13 @@ use berth_contract::vpc::Cidr;
 use clap::Parser;
 use jiff::SignedDuration;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::time::Duration;
 use tokio::net::TcpListener;
 
 use crate::serve::Limits;
 use crate::socket;
+use crate::sources::Most;
 
 /// Where it listens by itself. IPv6 is left out where the node has none.
 const LISTEN: [&str; 2] = ["0.0.0.0:8443", "[::]:8443"];
@@ -31,9 +33,27 @@ pub(crate) struct Args {
     /// come, and from elsewhere none is believed; repeat for more
     #[arg(long, value_name = "CIDR")]
     proxy_from: Vec<Cidr>,
-    /// Connections of a tenant that are open at once, if its Cluster does not say how many
+    /// Connections of a tenant that are open at once; its Cluster may ask for fewer
     #[arg(long, value_name = "COUNT", default_value_t = 10_000)]
     max_connections: u32,
+    /// New connections of a tenant in a second; for a moment twice as many
+    #[arg(long, value_name = "COUNT", default_value = "500")]
+    max_rate: NonZeroU32,
+    /// Connections of all tenants that are open at once
+    #[arg(long, value_name = "COUNT", default_value_t = 50_000)]
+    max_connections_in_all: usize,
+    /// New connections of all tenants in a second; for a moment twice as many [default: as many as come]
+    #[arg(long, value_name = "COUNT")]
+    max_rate_in_all: Option<NonZeroU32>,
+    /// Connections from one address, or from one network of IPv6 with a prefix of 64 bits, that are open at once [default: as many as come]
+    #[arg(long, value_name = "COUNT")]
+    max_connections_per_source: Option<NonZeroU32>,
+    /// Of these, how many may not have said yet which tenant they want
+    #[arg(long, value_name = "COUNT", default_value = "256")]
+    max_opening_per_source: NonZeroU32,
+    /// New connections from there in a second; for a moment twice as many [default: as many as come]
+    #[arg(long, value_name = "COUNT")]
+    max_rate_per_source: Option<NonZeroU32>,
     /// Bytes that a ClientHello may have
     #[arg(long, value_name = "BYTES", default_value_t = 16 * 1024)]
     hello_limit: usize,
@@ -57,6 +77,14 @@ impl Args {
             dial_within: self.dial_timeout,
             drain: self.drain,
             connections: self.max_connections,
+            rate: self.max_rate,
+            in_all: self.max_connections_in_all,
+            rate_in_all: self.max_rate_in_all,
+            source: Most {
+                open: self.max_connections_per_source,
+                opening: self.max_opening_per_source,
+                rate: self.max_rate_per_source,
+            },
             proxy_from: self.proxy_from.clone(),
         }
     }
@@ -92,7 +120,14 @@ mod tests {
         assert_eq!((limits.drain, limits.connections, limits.proxy_from), (secs(600), 10_000, vec![]));
         let told = parse(&["--proxy-from", "10.0.0.0/8", "--proxy-from", "fd00::/8", "--drain", "90s"]).unwrap();
         assert_eq!((told.limits().proxy_from.len(), told.limits().drain), (2, secs(90)));
-        for wrong in ["--proxy-from=10.0.0.0", "--drain=-1s", "--drain=10", "--listen=8443", "--hello-timeout=soon"] {
+        for wrong in [
+            "--max-rate=0",
+            "--proxy-from=10.0.0.0",
+            "--drain=-1s",
+            "--drain=10",
+            "--listen=8443",
+            "--hello-timeout=soon",
+        ] {
             assert!(parse(&[wrong]).is_err(), "{wrong}");
         }
     }
@@ -106,6 +141,7 @@ mod tests {
             chart.lines().filter_map(|line| line.trim().strip_prefix("- --")?.split_once('=')).collect();
         let value = |template: &str| match template {
             "{{ . }}" => "10.0.0.0/8".to_owned(),
+            "{{ int64 . }}" => "7".to_owned(),
             _ if template.ends_with("}}s") => "7s".to_owned(),
             _ if template.starts_with("{{") => "7".to_owned(),
             plain => plain.to_owned(),
@@ -114,6 +150,9 @@ mod tests {
         let args = Args::try_parse_from(std::iter::once("berth-gateway".to_owned()).chain(args)).unwrap();
         let limits = args.limits();
         assert_eq!((limits.hello, limits.connections, limits.proxy_from.len()), (7, 7, 1));
+        let source = limits.source;
+        let counts = [Some(limits.rate), limits.rate_in_all, source.open, Some(source.opening), source.rate];
+        assert_eq!((counts.map(|count| count.map(NonZeroU32::get)), limits.in_all), ([Some(7); 5], 7));
         assert_eq!((limits.hello_within, limits.dial_within, limits.drain), (secs(7), secs(7), secs(7)));
     }
 

@@ -15,6 +15,8 @@ pub(crate) struct Traffic {
     pub(crate) up: AtomicU64,
     /// Bytes to clients.
     pub(crate) down: AtomicU64,
+    /// Connections that were not let in, or led nowhere.
+    pub(crate) refused: Ends,
 }
 
 /// [`Traffic`] at one time.
@@ -24,12 +26,15 @@ pub(crate) struct Sum {
     pub(crate) opened: u64,
     pub(crate) up: u64,
     pub(crate) down: u64,
+    /// By the place of the reason in [`Ended::ALL`].
+    pub(crate) refused: [u64; Ended::ALL.len()],
 }
 
 impl Traffic {
     pub(crate) fn sum(&self) -> Sum {
         let of = |count: &AtomicU64| count.load(Relaxed);
-        Sum { open: of(&self.open), opened: of(&self.opened), up: of(&self.up), down: of(&self.down) }
+        let refused = self.refused.counts();
+        Sum { open: of(&self.open), opened: of(&self.opened), up: of(&self.up), down: of(&self.down), refused }
     }
 
     /// Takes in what was counted elsewhere, but for what is open.
@@ -38,6 +43,9 @@ impl Traffic {
         self.opened.fetch_add(other.opened, Relaxed);
         self.up.fetch_add(other.up, Relaxed);
         self.down.fetch_add(other.down, Relaxed);
+        for (of, count) in self.refused.0.iter().zip(other.refused) {
+            of.fetch_add(count, Relaxed);
+        }
     }
 }
 
@@ -47,6 +55,9 @@ impl std::ops::AddAssign for Sum {
         self.opened += other.opened;
         self.up += other.up;
         self.down += other.down;
+        for (of, count) in self.refused.iter_mut().zip(other.refused) {
+            *of += count;
+        }
     }
 }
 
@@ -61,6 +72,10 @@ impl Ends {
 
     /// Each, also those that there were none of.
     pub(crate) fn all(&self) -> impl Iterator<Item = (Ended, u64)> + '_ {
-        Ended::ALL.into_iter().zip(self.0.iter().map(|count| count.load(Relaxed)))
+        Ended::ALL.into_iter().zip(self.counts())
+    }
+
+    fn counts(&self) -> [u64; Ended::ALL.len()] {
+        std::array::from_fn(|at| self.0[at].load(Relaxed))
     }
 }

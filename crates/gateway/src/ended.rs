@@ -25,6 +25,16 @@ pub(crate) enum Ended {
     SourceRefused,
     /// The tenant has as many connections as it may have.
     TooMany,
+    /// More come to the tenant at once than may.
+    TooFast,
+    /// This gateway has as many connections as it may have.
+    TooManyInAll,
+    /// More come to this gateway at once than may.
+    TooFastInAll,
+    /// Whoever comes from there has as many connections as one may have.
+    TooManyFromSource,
+    /// More come from there at once than may.
+    TooFastFromSource,
     /// None of the tenant's API servers is ready.
     NoApiServer,
     /// No API server that is ready took the connection.
@@ -54,7 +64,7 @@ pub(crate) enum Farewell {
 
 impl Ended {
     /// All of them.
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 22] = [
         Self::Left,
         Self::SlowHello,
         Self::BadHello,
@@ -65,6 +75,11 @@ impl Ended {
         Self::UnknownName,
         Self::SourceRefused,
         Self::TooMany,
+        Self::TooFast,
+        Self::TooManyInAll,
+        Self::TooFastInAll,
+        Self::TooManyFromSource,
+        Self::TooFastFromSource,
         Self::NoApiServer,
         Self::Unreachable,
         Self::Closed,
@@ -87,6 +102,11 @@ impl Ended {
             Self::UnknownName => "UnknownName",
             Self::SourceRefused => "SourceRefused",
             Self::TooMany => "TooMany",
+            Self::TooFast => "TooFast",
+            Self::TooManyInAll => "TooManyInAll",
+            Self::TooFastInAll => "TooFastInAll",
+            Self::TooManyFromSource => "TooManyFromSource",
+            Self::TooFastFromSource => "TooFastFromSource",
             Self::NoApiServer => "NoApiServer",
             Self::Unreachable => "Unreachable",
             Self::Closed => "Closed",
@@ -110,6 +130,11 @@ impl Ended {
             | Self::ForgedProxyHeader
             | Self::SourceRefused
             | Self::TooMany
+            | Self::TooFast
+            | Self::TooManyInAll
+            | Self::TooFastInAll
+            | Self::TooManyFromSource
+            | Self::TooFastFromSource
             | Self::NoApiServer
             | Self::Unreachable
             | Self::ClientReset
@@ -120,7 +145,7 @@ impl Ended {
 
     /// Whether the API server is told by a reset, too.
     pub(crate) fn resets_api_server(self) -> bool {
-        matches!(self, Self::ClientReset | Self::ApiServerGone)
+        matches!(self, Self::ClientReset | Self::ApiServerGone | Self::SourceRefused)
     }
 }
 

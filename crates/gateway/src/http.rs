@@ -97,7 +97,8 @@ mod tests {
         let gateway = Gateway::new(limits(), Log::captured().0);
         gateway.live.update(Table { routes: vec![route("acme", &[])], ..Table::default() });
         let tenant = gateway.live.tenant("acme.example.com").unwrap();
-        let _open = tenant.admit("10.0.0.1".parse().unwrap(), 9).unwrap();
+        let _open = tenant.admit("10.0.0.1".parse().unwrap(), &limits()).unwrap();
+        tenant.traffic.refused.add(Ended::TooMany);
         gateway.ends.add(Ended::UnknownName);
         let answer = answer("/metrics", &gateway, true);
         assert_eq!(answer.headers()[CONTENT_TYPE], OPEN_METRICS);
@@ -108,6 +109,7 @@ mod tests {
             r#"berth_gateway_tenant_connections_opened_total{namespace="team-a",name="acme"} 1"#,
             r#"berth_gateway_tenant_connections{namespace="",name="(others)"} 0"#,
             r#"berth_gateway_tenant_traffic_bytes_total{namespace="team-a",name="acme",direction="up"} 0"#,
+            r#"berth_gateway_tenant_connections_refused_total{namespace="team-a",name="acme",reason="TooMany"} 1"#,
             r#"berth_gateway_connections_ended_total{reason="UnknownName"} 1"#,
             r#"berth_gateway_connections_ended_total{reason="Drained"} 0"#,
             r#"berth_gateway_services_ignored{reason="Foreign"} 0"#,

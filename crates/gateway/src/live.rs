@@ -85,6 +85,8 @@ impl Live {
 mod tests {
     use super::*;
     use crate::tenant::tests::route;
+    use crate::tests::limits;
+    use std::time::Instant;
 
     fn table(names: impl IntoIterator<Item = String>) -> Table {
         let routes = names.into_iter().map(|name| route(&name, &[("10.0.0.1:1", "a", true)])).collect();
@@ -96,15 +98,15 @@ mod tests {
         let live = Live::default();
         live.update(table(["acme".to_owned()]));
         let acme = live.tenant("acme.example.com").unwrap();
-        let lease = acme.pick(&[]).unwrap();
+        let lease = acme.pick(&[], Instant::now()).unwrap();
         let mut renamed = table(["acme".to_owned()]);
         renamed.routes[0].names = vec!["api.acme.example".to_owned()];
         live.update(renamed);
         assert!(live.tenant("acme.example.com").is_none());
         assert!(Arc::ptr_eq(&acme, &live.tenant("api.acme.example").unwrap()));
-        assert_eq!(acme.pick(&[]).unwrap().address(), lease.address());
+        assert_eq!(acme.pick(&[], Instant::now()).unwrap().address(), lease.address());
         live.update(table([]));
-        assert!(live.tenant("api.acme.example").is_none() && acme.pick(&[]).is_none());
+        assert!(live.tenant("api.acme.example").is_none() && acme.pick(&[], Instant::now()).is_err());
     }
 
     #[test]
@@ -114,7 +116,7 @@ mod tests {
         live.update(table(names(ROWS + 5)));
         for name in names(ROWS + 5) {
             let tenant = live.tenant(&format!("{name}.example.com")).unwrap();
-            drop(tenant.admit("10.0.0.1".parse().unwrap(), 1).unwrap());
+            drop(tenant.admit("10.0.0.1".parse().unwrap(), &limits()).unwrap());
         }
         let rows = live.rows();
         assert_eq!((rows.own.len(), rows.others.opened, rows.tenants), (ROWS, 5, ROWS + 5));

@@ -26,6 +26,7 @@ mod opening;
 mod proxy;
 mod serve;
 mod socket;
+mod sources;
 mod table;
 mod tenant;
 #[cfg(test)]

@@ -6,6 +6,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::ended::Ended;
 use crate::live::Rows;
 use crate::serve::Gateway;
 use crate::table::Ignored;
@@ -40,6 +41,7 @@ fn tenants(rows: &Rows, registry: &mut Registry) {
     let open: Family<Tenant, Gauge> = Family::default();
     let opened: Family<Tenant, Counter> = Family::default();
     let bytes: Family<Way, Counter> = Family::default();
+    let refused: Family<Way, Counter> = Family::default();
     let own = rows.own.iter().map(|(of, sum)| (of.namespace.as_str(), of.name.as_str(), *sum));
     for (namespace, name, sum) in own.chain([("", OTHERS, rows.others)]) {
         let tenant = || [("namespace", namespace.to_owned()), ("name", name.to_owned())];
@@ -49,11 +51,18 @@ fn tenants(rows: &Rows, registry: &mut Registry) {
             let [namespace, name] = tenant();
             bytes.get_or_create(&[namespace, name, ("direction", way.to_owned())]).inc_by(count);
         }
+        // Rows for what never happened would be five times as many as all others.
+        for (why, count) in Ended::ALL.into_iter().zip(sum.refused).filter(|(_, count)| *count > 0) {
+            let [namespace, name] = tenant();
+            refused.get_or_create(&[namespace, name, ("reason", why.as_str().to_owned())]).inc_by(count);
+        }
     }
     registry.register("tenant_connections", "Connections of a tenant that are open", open);
     registry.register("tenant_connections_opened", "Connections of a tenant that were let in", opened);
     let what = "Bytes of a tenant: up to its API servers, down to its clients";
     registry.register_with_unit("tenant_traffic", what, Unit::Bytes, bytes);
+    let what = "Connections of a tenant that were not let in, or led to no API server, by why";
+    registry.register("tenant_connections_refused", what, refused);
     let tenants: Gauge = Gauge::default();
     tenants.set(number(rows.tenants as u64));
     registry.register("tenants", "Tenants that are known", tenants);

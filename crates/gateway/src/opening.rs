@@ -21,7 +21,6 @@ pub(crate) enum Step {
 pub(crate) struct Opening {
     /// Whose connection it is: the peer, until a header says another.
     pub(crate) client: SocketAddr,
-    /// A header is still to come.
     awaits_header: bool,
     /// All that came, without the header.
     pub(crate) bytes: Vec<u8>,
@@ -32,6 +31,11 @@ impl Opening {
     /// `awaits_header`: the peer is a load balancer. `limit`: bytes of a ClientHello.
     pub(crate) fn new(peer: SocketAddr, awaits_header: bool, limit: usize) -> Self {
         Self { client: peer, awaits_header, bytes: vec![], hello: Reader::new(limit) }
+    }
+
+    /// A header is still to come: it is not known whose connection it is.
+    pub(crate) fn awaits_header(&self) -> bool {
+        self.awaits_header
     }
 
     /// Takes in what came next.

@@ -1,9 +1,11 @@
 //! Takes connections, and carries each to its tenant.
 
 use berth_contract::vpc::Cidr;
+use governor::{DefaultDirectRateLimiter, RateLimiter};
 use jiff::Timestamp;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -21,6 +23,7 @@ use crate::log::{Line, Log};
 use crate::opening::{Opening, Step};
 use crate::proxy::canonical;
 use crate::socket;
+use crate::sources::{Held, Most, Sources, quota};
 
 /// TLS' fatal alert `unrecognized_name` (RFC 6066), before any version is agreed on.
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
@@ -40,8 +43,16 @@ pub(crate) struct Limits {
     pub(crate) dial_within: Duration,
     /// How long connections stay that are open when it ends.
     pub(crate) drain: Duration,
-    /// Connections of a tenant that does not say how many.
+    /// Connections of a tenant, which may ask for fewer.
     pub(crate) connections: u32,
+    /// New connections of a tenant in a second; for a moment twice as many.
+    pub(crate) rate: NonZeroU32,
+    /// Connections of all together.
+    pub(crate) in_all: usize,
+    /// New ones in a second, likewise. None: as many as come.
+    pub(crate) rate_in_all: Option<NonZeroU32>,
+    /// What may come from one place.
+    pub(crate) source: Most,
     /// From there a PROXY header has to come.
     pub(crate) proxy_from: Vec<Cidr>,
 }
@@ -57,12 +68,18 @@ pub(crate) struct Gateway {
     pub(crate) stop: CancellationToken,
     /// Connections, from the moment that they are accepted.
     pub(crate) connections: TaskTracker,
+    sources: Arc<Sources>,
+    rate: Option<DefaultDirectRateLimiter>,
     next: AtomicU64,
 }
 
 impl Gateway {
     pub(crate) fn new(limits: Limits, log: Log) -> Arc<Self> {
+        let sources = Sources::new(limits.source);
+        let rate = limits.rate_in_all.map(|rate| RateLimiter::direct(quota(rate)));
         Arc::new(Self {
+            sources,
+            rate,
             live: Live::default(),
             limits,
             ends: Ends::default(),
@@ -81,7 +98,14 @@ impl Gateway {
                 accepted = listener.accept() => accepted,
             };
             match accepted {
-                Ok((stream, peer)) => drop(self.connections.spawn(self.clone().one(stream, canonical(peer)))),
+                Ok((stream, peer)) => match self.refusal() {
+                    None => drop(self.connections.spawn(self.clone().one(stream, canonical(peer)))),
+                    // Nothing is written of it: of these there are most.
+                    Some(why) => {
+                        socket::reset(&stream);
+                        self.ends.add(why);
+                    }
+                },
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
                 Err(error) => {
                     eprintln!("berth-gateway: cannot accept a connection: {error}");
@@ -89,6 +113,15 @@ impl Gateway {
                 }
             }
         }
+    }
+
+    /// Why nobody is let in at all now, if so.
+    fn refusal(&self) -> Option<Ended> {
+        if self.connections.len() >= self.limits.in_all {
+            return Some(Ended::TooManyInAll);
+        }
+        let is_too_fast = self.rate.as_ref().is_some_and(|rate| rate.check().is_err());
+        is_too_fast.then_some(Ended::TooFastInAll)
     }
 
     /// Until who is in has left; at most a little longer than they may stay.
@@ -120,26 +153,30 @@ impl Gateway {
         if socket::set_up(stream).is_err() {
             return Ended::Left;
         }
-        let begin = match self.open(stream, visit).await {
-            Ok(begin) => begin,
+        let (begin, _held) = match self.open(stream, visit).await {
+            Ok(opened) => opened,
             Err(ended) => return ended,
         };
         let Some(name) = &visit.name else { return Ended::NoName };
         let Some(tenant) = self.live.tenant(name) else { return Ended::UnknownName };
         visit.tenant = Some(format!("{}/{}", tenant.cluster.namespace, tenant.cluster.name));
-        let _admitted = match tenant.admit(visit.client.ip(), self.limits.connections) {
-            Ok(admitted) => admitted,
-            Err(ended) => return ended,
+        let led = async {
+            let admitted = tenant.admit(visit.client.ip(), &self.limits)?;
+            Ok((admitted, dial(&tenant, self.limits.dial_within).await?))
         };
-        let (server, lease) = match dial(&tenant, self.limits.dial_within).await {
-            Ok(dialled) => dialled,
-            Err(ended) => return ended,
+        let (admitted, (server, lease)) = match led.await {
+            Ok(led) => led,
+            Err(ended) => {
+                tenant.traffic.refused.add(ended);
+                return ended;
+            }
         };
         visit.gateway = server.local_addr().ok();
         visit.api_server = Some(lease.address());
         let ended = tokio::select! {
             biased;
             () = lease.gone() => Ended::ApiServerGone,
+            () = admitted.refused() => Ended::SourceRefused,
             () = self.leave(number) => Ended::Drained,
             ended = copy(stream, &server, begin, &visit.carried, &tenant.traffic) => ended,
         };
@@ -150,19 +187,31 @@ impl Gateway {
     }
 
     /// All that is to be passed on of what came until it was known whom the client wants.
-    async fn open(&self, stream: &TcpStream, visit: &mut Visit) -> Result<Vec<u8>, Ended> {
+    async fn open(&self, stream: &TcpStream, visit: &mut Visit) -> Result<(Vec<u8>, Held), Ended> {
         let peer = visit.client;
         let awaits_header = self.limits.proxy_from.iter().any(|range| range.contains(peer.ip()));
         let mut opening = Opening::new(peer, awaits_header, self.limits.hello);
+        let mut held = None;
         let read = async {
             loop {
+                // A load balancer is nobody's place.
+                if held.is_none() && !opening.awaits_header() {
+                    held = Some(self.sources.hold(opening.client.ip())?);
+                }
                 let bytes = read(stream).await.map_err(|_| Ended::Left)?;
                 if bytes.is_empty() {
                     return Err(Ended::Left);
                 }
                 match opening.take(&bytes) {
                     Step::More => {}
-                    Step::Name(name) => return Ok(name),
+                    Step::Name(name) => {
+                        let mut held = match held.take() {
+                            Some(held) => held,
+                            None => self.sources.hold(opening.client.ip())?,
+                        };
+                        held.is_open();
+                        return Ok((name, held));
+                    }
                     Step::Refuse(ended) => return Err(ended),
                 }
             }
@@ -170,8 +219,9 @@ impl Gateway {
         let name = tokio::time::timeout(self.limits.hello_within, read).await.unwrap_or(Err(Ended::SlowHello));
         visit.client = opening.client;
         visit.has_spoken = !opening.bytes.is_empty();
-        visit.name = name?;
-        Ok(opening.bytes)
+        let (name, held) = name?;
+        visit.name = name;
+        Ok((opening.bytes, held))
     }
 
     /// Until a connection of that number has to leave.

@@ -2,17 +2,22 @@
 
 use berth_contract::gateway::ClusterName;
 use berth_contract::vpc::Cidr;
+use governor::{DefaultDirectRateLimiter, RateLimiter};
 use parking_lot::Mutex;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::choose::{Candidate, choose};
 use crate::counts::Traffic;
 use crate::ended::Ended;
 use crate::facts::Endpoint;
+use crate::serve::Limits;
+use crate::sources::quota;
 use crate::table::Route;
 
 /// One of them.
@@ -24,12 +29,14 @@ pub(crate) struct Tenant {
     pub(crate) traffic: Traffic,
     /// What all tenants are counted in that have no row, or are gone.
     others: Arc<Traffic>,
+    /// From where clients may come. None: from everywhere.
+    ranges: watch::Sender<Option<Vec<Cidr>>>,
+    rate: OnceLock<DefaultDirectRateLimiter>,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    source_ranges: Option<Vec<Cidr>>,
     max_connections: Option<u32>,
     servers: Vec<Arc<Server>>,
     turn: usize,
@@ -42,18 +49,26 @@ struct Server {
     pod: String,
     is_ready: AtomicBool,
     open: AtomicUsize,
+    /// Until then it is not tried, since it did not take a connection. None: it did.
+    rests: Mutex<Option<Instant>>,
     gone: CancellationToken,
 }
 
 impl Tenant {
     pub(crate) fn new(cluster: ClusterName, has_row: bool, others: Arc<Traffic>) -> Self {
-        Self { cluster, has_row, traffic: Traffic::default(), others, state: Mutex::default() }
+        let (ranges, rate) = (watch::Sender::new(None), OnceLock::new());
+        Self { cluster, has_row, traffic: Traffic::default(), others, ranges, rate, state: Mutex::default() }
     }
 
-    /// What is so from now on. Connections that are open stay as they are, but for those to API servers that are gone.
+    /// What is so from now on. Connections that are open stay as they are, but for those to API servers that are gone, and those from where none
+    /// may come any more.
     pub(crate) fn update(&self, route: &Route) {
         let mut state = self.state.lock();
-        state.source_ranges.clone_from(&route.source_ranges);
+        self.ranges.send_if_modified(|ranges| {
+            let is_other = *ranges != route.source_ranges;
+            ranges.clone_from(&route.source_ranges);
+            is_other
+        });
         state.max_connections = route.max_connections;
         let mut before = std::mem::take(&mut state.servers);
         for endpoint in &route.endpoints {
@@ -74,33 +89,40 @@ impl Tenant {
         }
     }
 
-    /// Lets a client in, unless it may not come. `most`: connections where the tenant itself does not say how many.
-    pub(crate) fn admit(self: &Arc<Self>, client: IpAddr, most: u32) -> Result<Admitted, Ended> {
-        let state = self.state.lock();
-        let is_from = |ranges: &Vec<Cidr>| ranges.iter().any(|range| range.contains(client));
-        if !state.source_ranges.as_ref().is_none_or(is_from) {
+    /// Lets a client in, unless it may not come. A tenant has at most what the gateway allows each.
+    pub(crate) fn admit(self: &Arc<Self>, client: IpAddr, limits: &Limits) -> Result<Admitted, Ended> {
+        if !is_from(self.ranges.borrow().as_ref(), client) {
             return Err(Ended::SourceRefused);
         }
+        let state = self.state.lock();
+        let most = state.max_connections.unwrap_or(u32::MAX).min(limits.connections);
         // Both are under the lock: no two take the last place.
-        if self.traffic.open.load(Relaxed) >= u64::from(state.max_connections.unwrap_or(most)) {
+        if self.traffic.open.load(Relaxed) >= u64::from(most) {
             return Err(Ended::TooMany);
         }
+        let rate = self.rate.get_or_init(|| RateLimiter::direct(quota(limits.rate)));
+        rate.check().map_err(|_| Ended::TooFast)?;
         self.traffic.open.fetch_add(1, Relaxed);
         self.traffic.opened.fetch_add(1, Relaxed);
-        Ok(Admitted(self.clone()))
+        Ok(Admitted { tenant: self.clone(), client })
     }
 
-    /// The API server for the next connection, counted as one of its own until the lease ends. None: none is ready but those that were tried.
-    pub(crate) fn pick(&self, tried: &[SocketAddr]) -> Option<Lease> {
+    /// The API server for the next connection, counted as one of its own until the lease ends.
+    pub(crate) fn pick(&self, tried: &[SocketAddr], now: Instant) -> Result<Lease, Ended> {
         let mut state = self.state.lock();
         let candidate = |server: &Arc<Server>| Candidate {
-            is_fit: server.is_ready.load(Relaxed) && !tried.contains(&server.address),
+            is_fit: server.is_ready.load(Relaxed)
+                && !tried.contains(&server.address)
+                && server.rests.lock().is_none_or(|until| until <= now),
             open: server.open.load(Relaxed),
         };
         let candidates: Vec<_> = state.servers.iter().map(candidate).collect();
-        let at = choose(&candidates, state.turn)?;
+        let Some(at) = choose(&candidates, state.turn) else {
+            let some_are_ready = state.servers.iter().any(|server| server.is_ready.load(Relaxed));
+            return Err(if some_are_ready { Ended::Unreachable } else { Ended::NoApiServer });
+        };
         state.turn = at + 1;
-        Some(Lease::of(&state.servers[at]))
+        Ok(Lease::of(&state.servers[at]))
     }
 }
 
@@ -122,6 +144,7 @@ impl Server {
             pod: endpoint.pod.clone(),
             is_ready: AtomicBool::default(),
             open: AtomicUsize::default(),
+            rests: Mutex::default(),
             gone: CancellationToken::new(),
         };
         let server = known.unwrap_or_else(|| Arc::new(new()));
@@ -130,13 +153,30 @@ impl Server {
     }
 }
 
+/// None: from everywhere.
+fn is_from(ranges: Option<&Vec<Cidr>>, client: IpAddr) -> bool {
+    ranges.is_none_or(|ranges| ranges.iter().any(|range| range.contains(client)))
+}
+
 /// A connection that counts as the tenant's until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Admitted(Arc<Tenant>);
+pub(crate) struct Admitted {
+    tenant: Arc<Tenant>,
+    client: IpAddr,
+}
+
+impl Admitted {
+    /// Until the client is from where none may come any more.
+    pub(crate) async fn refused(&self) {
+        let mut ranges = self.tenant.ranges.subscribe();
+        // The sender is the tenant's, and so there.
+        let _ = ranges.wait_for(|ranges| !is_from(ranges.as_ref(), self.client)).await;
+    }
+}
 
 impl Drop for Admitted {
     fn drop(&mut self) {
-        self.0.traffic.open.fetch_sub(1, Relaxed);
+        self.tenant.traffic.open.fetch_sub(1, Relaxed);
     }
 }
 
@@ -154,6 +194,22 @@ impl Lease {
         self.0.address
     }
 
+    /// If the API server did not take the last connection, it is tried by this one alone until then.
+    pub(crate) fn is_tried(&self, until: Instant) {
+        let mut rests = self.0.rests.lock();
+        *rests = rests.map(|_| until);
+    }
+
+    /// The API server takes connections.
+    pub(crate) fn answers(&self) {
+        *self.0.rests.lock() = None;
+    }
+
+    /// It does not, and is not tried until then.
+    pub(crate) fn rests(&self, until: Instant) {
+        *self.0.rests.lock() = Some(until);
+    }
+
     /// Until the API server is no longer one of the tenant's.
     pub(crate) async fn gone(&self) {
         self.0.gone.cancelled().await;
@@ -169,6 +225,7 @@ impl Drop for Lease {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::tests::limits;
     use futures::FutureExt as _;
 
     const FROM: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 1, 2, 3));
@@ -202,56 +259,94 @@ pub(crate) mod tests {
     #[test]
     fn connections_are_spread_and_come_back_when_they_end() {
         let tenant = tenant(&route("acme", &[("10.0.0.1:1", "a", true), ("10.0.0.2:1", "b", true)]));
-        let mut leases: Vec<_> = (0..4).map(|_| tenant.pick(&[]).unwrap()).collect();
+        let mut leases: Vec<_> = (0..4).map(|_| tenant.pick(&[], Instant::now()).unwrap()).collect();
         let to = |leases: &[Lease]| leases.iter().map(|lease| lease.address().ip().to_string()).collect::<Vec<_>>();
         assert_eq!(to(&leases), ["10.0.0.1", "10.0.0.2", "10.0.0.1", "10.0.0.2"]);
         leases.retain(|lease| lease.address().ip().to_string() == "10.0.0.2");
-        let next: Vec<_> = (0..2).map(|_| tenant.pick(&[]).unwrap()).collect();
+        let next: Vec<_> = (0..2).map(|_| tenant.pick(&[], Instant::now()).unwrap()).collect();
         assert_eq!(to(&next), ["10.0.0.1", "10.0.0.1"]);
-        let other = tenant.pick(&[next[0].address()]).unwrap();
+        let other = tenant.pick(&[next[0].address()], Instant::now()).unwrap();
         assert_eq!(to(&[other]), ["10.0.0.2"], "the other was tried");
-        assert!(tenant.pick(&["10.0.0.1:1".parse().unwrap(), "10.0.0.2:1".parse().unwrap()]).is_none());
+        let both = ["10.0.0.1:1".parse().unwrap(), "10.0.0.2:1".parse().unwrap()];
+        assert_eq!(tenant.pick(&both, Instant::now()).unwrap_err(), Ended::Unreachable);
     }
 
     #[test]
     fn one_that_gets_unready_keeps_what_it_has_and_one_that_is_gone_does_not() {
         let tenant = tenant(&route("acme", &[("10.0.0.1:1", "a", true), ("10.0.0.2:1", "b", true)]));
-        let (first, second) = (tenant.pick(&[]).unwrap(), tenant.pick(&[]).unwrap());
+        let (first, second) = (tenant.pick(&[], Instant::now()).unwrap(), tenant.pick(&[], Instant::now()).unwrap());
         tenant.update(&route("acme", &[("10.0.0.2:1", "b", true), ("10.0.0.1:1", "a", false)]));
         assert!(!is_gone(&first) && !is_gone(&second));
-        let third = tenant.pick(&[]).unwrap();
+        let third = tenant.pick(&[], Instant::now()).unwrap();
         assert_eq!(third.address(), second.address(), "although it has more");
         tenant.update(&route("acme", &[("10.0.0.1:1", "a", true)]));
         assert!(!is_gone(&first) && is_gone(&second) && is_gone(&third));
         // Another pod has its address.
         tenant.update(&route("acme", &[("10.0.0.1:1", "c", true)]));
         assert!(is_gone(&first));
-        let next = tenant.pick(&[]).unwrap();
+        let next = tenant.pick(&[], Instant::now()).unwrap();
         assert!(!is_gone(&next) && next.address() == first.address());
         tenant.end();
-        assert!(is_gone(&next) && tenant.pick(&[]).is_none());
+        assert!(is_gone(&next) && tenant.pick(&[], Instant::now()).is_err());
     }
 
     #[test]
     fn who_may_come_and_how_many() {
         let mut route = route("acme", &[]);
         let tenant = tenant(&route);
-        let (one, _two) = (tenant.admit(FROM, 2).unwrap(), tenant.admit(FROM, 2).unwrap());
-        assert_eq!(tenant.admit(FROM, 2).unwrap_err(), Ended::TooMany);
+        let limits = Limits { connections: 3, ..limits() };
+        route.max_connections = Some(2);
+        tenant.update(&route);
+        let (one, two) = (tenant.admit(FROM, &limits).unwrap(), tenant.admit(FROM, &limits).unwrap());
+        assert_eq!(tenant.admit(FROM, &limits).unwrap_err(), Ended::TooMany, "its own limit");
         drop(one);
-        let _again = tenant.admit(FROM, 2).unwrap();
-        route.max_connections = Some(3);
+        let _again = tenant.admit(FROM, &limits).unwrap();
+        route.max_connections = Some(9);
         route.source_ranges = Some(vec!["10.1.0.0/16".parse().unwrap(), "2001:db8::/32".parse().unwrap()]);
         tenant.update(&route);
-        let _third = tenant.admit("2001:db8::1".parse().unwrap(), 2).unwrap();
-        assert_eq!(tenant.admit(FROM, 9).unwrap_err(), Ended::TooMany, "its own limit");
+        let third = tenant.admit("2001:db8::1".parse().unwrap(), &limits).unwrap();
+        assert_eq!(tenant.admit(FROM, &limits).unwrap_err(), Ended::TooMany, "the gateway's limit");
         for other in ["10.2.0.1", "2001:db9::1", "::ffff:10.1.0.1"] {
-            assert_eq!(tenant.admit(other.parse().unwrap(), 9).unwrap_err(), Ended::SourceRefused, "{other}");
+            assert_eq!(tenant.admit(other.parse().unwrap(), &limits).unwrap_err(), Ended::SourceRefused, "{other}");
         }
+        let is_refused = |admitted: &Admitted| admitted.refused().now_or_never().is_some();
+        assert!(!is_refused(&two) && !is_refused(&third));
+        route.source_ranges = Some(vec!["2001:db8::/32".parse().unwrap()]);
+        tenant.update(&route);
+        assert!(is_refused(&two) && !is_refused(&third), "who is in has to go");
         route.source_ranges = Some(vec![]);
         tenant.update(&route);
-        assert_eq!(tenant.admit(FROM, 9).unwrap_err(), Ended::SourceRefused, "nobody");
+        assert_eq!(tenant.admit(FROM, &limits).unwrap_err(), Ended::SourceRefused, "nobody");
         let sum = tenant.traffic.sum();
         assert_eq!((sum.open, sum.opened), (3, 4));
+    }
+
+    #[test]
+    fn more_at_once_than_may_come_are_refused() {
+        let tenant = tenant(&route("acme", &[]));
+        let limits = Limits { rate: 2.try_into().unwrap(), ..limits() };
+        for _ in 0..4 {
+            drop(tenant.admit(FROM, &limits).unwrap());
+        }
+        assert_eq!(tenant.admit(FROM, &limits).unwrap_err(), Ended::TooFast);
+    }
+
+    #[test]
+    fn one_that_does_not_answer_is_tried_by_one_alone_after_a_while() {
+        let tenant = tenant(&route("acme", &[("10.0.0.1:1", "a", true)]));
+        let now = Instant::now();
+        let after = |millis| now + std::time::Duration::from_millis(millis);
+        let lease = tenant.pick(&[], now).unwrap();
+        lease.is_tried(after(3000));
+        let _at_once = tenant.pick(&[], now).expect("nothing is known yet");
+        lease.rests(after(1000));
+        assert_eq!(tenant.pick(&[], after(999)).unwrap_err(), Ended::Unreachable);
+        let trial = tenant.pick(&[], after(1000)).unwrap();
+        trial.is_tried(after(4000));
+        assert_eq!(tenant.pick(&[], after(3999)).unwrap_err(), Ended::Unreachable, "one is trying");
+        trial.answers();
+        assert!(tenant.pick(&[], after(1001)).is_ok());
+        tenant.update(&route("acme", &[("10.0.0.1:1", "a", false)]));
+        assert_eq!(tenant.pick(&[], after(1001)).unwrap_err(), Ended::NoApiServer);
     }
 }

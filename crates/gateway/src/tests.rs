@@ -23,6 +23,7 @@ use crate::ended::Ended;
 use crate::log::Log;
 use crate::serve::{Gateway, Limits};
 use crate::socket;
+use crate::sources::Most;
 use crate::table::{Route, Table};
 use crate::tenant::tests::route;
 
@@ -37,6 +38,10 @@ pub(crate) fn limits() -> Limits {
         dial_within: Duration::from_millis(300),
         drain: Duration::from_millis(500),
         connections: 100,
+        rate: 1000.try_into().unwrap(),
+        in_all: 1000,
+        rate_in_all: None,
+        source: Most { open: None, opening: 1000.try_into().unwrap(), rate: None },
         proxy_from: vec![],
     }
 }

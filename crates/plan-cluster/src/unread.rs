@@ -18,7 +18,7 @@ const OF_SERVICE: [(&str, &str); 6] = [
 ];
 
 /// Fields that are not of one component, in the order of the message. Which values they become is said above, and by the rows of components.
-const SHARED: [&str; 39] = [
+const SHARED: [&str; 41] = [
     "network.serviceCIDRs",
     "network.podCIDRs",
     "network.dnsDomain",
@@ -52,6 +52,9 @@ const SHARED: [&str; 39] = [
     "endpoint.advertiseAddress",
     // In what apiServer.serviceAccountIssuers becomes.
     "apiServer.formerServiceAccountIssuers",
+    // In what the gateway is told.
+    "endpoint.gateway.sourceRanges",
+    "endpoint.gateway.maxConnections",
     // In NetworkPolicies.
     "network.nodeCIDRs",
     // In the EtcdCluster.

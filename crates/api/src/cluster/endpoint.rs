@@ -31,6 +31,7 @@ pub enum EndpointType {
     {"rule": "self.type == 'NodePort' || !has(self.nodePort)", "message": "endpoint.nodePort needs type NodePort: remove it, or set the type"},
     {"rule": "self.type == 'LoadBalancer' || !has(self.service) || (!has(self.service.loadBalancerClass) && !has(self.service.loadBalancerSourceRanges))", "message": "endpoint.service.loadBalancerClass and loadBalancerSourceRanges need type LoadBalancer: remove them, or set the type"},
     {"rule": "self.type != 'LoadBalancer' || oldSelf.type != 'LoadBalancer' || (has(self.service) && has(self.service.loadBalancerClass) ? self.service.loadBalancerClass : '') == (has(oldSelf.service) && has(oldSelf.service.loadBalancerClass) ? oldSelf.service.loadBalancerClass : '')", "message": "endpoint.service.loadBalancerClass cannot change while the type is LoadBalancer: set the type to ClusterIP first"},
+    {"rule": "self.type == 'Gateway' || !has(self.gateway)", "message": "endpoint.gateway needs type Gateway: remove it, or set the type"},
     {"rule": "!has(self.advertiseAddress) || (isIP(self.advertiseAddress) && ip(self.advertiseAddress).isGlobalUnicast())", "message": "endpoint.advertiseAddress: must be an IP address at which nodes reach the API: no name, no port, and no loopback, unspecified, link-local, multicast or broadcast address"}
 ])))]
 pub struct Endpoint {
@@ -78,6 +79,9 @@ pub struct Endpoint {
     /// The Service in front of the API servers.
     #[serde(default, skip_serializing_if = "EndpointService::is_default")]
     pub service: EndpointService,
+    /// Who may come through the platform's gateway, and how many, with type Gateway. A change restarts nothing.
+    #[serde(default, skip_serializing_if = "EndpointGateway::is_default")]
+    pub gateway: EndpointGateway,
 }
 
 impl Default for Endpoint {
@@ -90,6 +94,7 @@ impl Default for Endpoint {
             node_port: None,
             cert_sans: vec![],
             service: EndpointService::default(),
+            gateway: EndpointGateway::default(),
         }
     }
 }
@@ -122,6 +127,33 @@ pub struct EndpointService {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(max = 43)), extend("x-kubernetes-list-type" = "set"))]
     pub load_balancer_source_ranges: Vec<String>,
+}
+
+/// Who may come through the platform's gateway. It does not hold for who reaches the API without the gateway: pods of the meta cluster, and
+/// nodes in a VPC.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = json!([
+    {"rule": "!has(self.sourceRanges) || self.sourceRanges.all(c, isCIDR(c))", "message": "endpoint.gateway.sourceRanges: each must be a network in CIDR form, such as 203.0.113.0/24"}
+])))]
+pub struct EndpointGateway {
+    /// Networks, in CIDR notation, from which clients may come; the tenant's nodes are clients, too. Connections from elsewhere are reset, also
+    /// those that are open when this changes. Default: from everywhere. The gateway has to see clients' addresses, see docs/gateway.md.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64), inner(length(max = 43)), extend("x-kubernetes-list-type" = "set"))]
+    pub source_ranges: Option<Vec<String>>,
+    /// Connections that are open at once through one replica of the gateway; a node has some, and each client one or more. Those above are reset;
+    /// after a change those that are open stay. Default, and at most: what the platform allows each tenant (chart value `gateway.maxConnections`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub max_connections: Option<i32>,
+}
+
+impl EndpointGateway {
+    /// True if nothing is asked for.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 fn annotations_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {

@@ -4,7 +4,6 @@ use super::*;
 use crate::hello::tests::hello;
 
 #[tokio::test]
-#[ignore = "make test-all: real connections, until they ran on a loaded machine"]
 async fn two_tenants_reach_their_own() {
     let world = World::start(limits());
     let (mut acme, mut other) = (Server::start("acme").await, Server::start("other").await);
@@ -31,7 +30,6 @@ async fn two_tenants_reach_their_own() {
 }
 
 #[tokio::test]
-#[ignore = "make test-all: real connections, until they ran on a loaded machine"]
 async fn many_bytes_arrive_as_they_are_both_ways_at_once() {
     let world = World::start(limits());
     let acme = Server::start("acme").await;
@@ -54,7 +52,6 @@ async fn many_bytes_arrive_as_they_are_both_ways_at_once() {
 }
 
 #[tokio::test]
-#[ignore = "make test-all: real connections, until they ran on a loaded machine"]
 async fn a_long_hello_is_carried_byte_by_byte() {
     let world = World::start(Limits { hello_within: SOON, ..limits() });
     let acme = Server::start("acme").await;
@@ -72,7 +69,6 @@ async fn a_long_hello_is_carried_byte_by_byte() {
 }
 
 #[tokio::test]
-#[ignore = "make test-all: real connections, until they ran on a loaded machine"]
 async fn connections_go_where_there_are_the_fewest() {
     let world = World::start(limits());
     let (mut one, mut two) = (Server::start("acme").await, Server::start("acme").await);
@@ -88,7 +84,6 @@ async fn connections_go_where_there_are_the_fewest() {
 
 /// One that refuses, and one that does not even do that.
 #[tokio::test]
-#[ignore = "make test-all: real connections, until they ran on a loaded machine"]
 async fn an_api_server_that_takes_no_connection_is_passed_by() {
     let world = World::start(limits());
     let acme = Server::start("acme").await;

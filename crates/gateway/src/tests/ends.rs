@@ -3,7 +3,6 @@
 use super::*;
 
 #[tokio::test]
-#[ignore = "make test-all: real connections, until they ran on a loaded machine"]
 async fn what_happens_to_one_side_is_passed_on_to_the_other() {
     let world = World::start(limits());
     let raw = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -43,7 +42,6 @@ async fn what_happens_to_one_side_is_passed_on_to_the_other() {
 }
 
 #[tokio::test]
-#[ignore = "make test-all: real connections, until they ran on a loaded machine"]
 async fn an_api_server_that_is_unready_keeps_its_connections_and_one_that_is_gone_does_not() {
     let world = World::start(limits());
     let (one, two) = (Server::start("acme").await, Server::start("acme").await);
@@ -62,7 +60,6 @@ async fn an_api_server_that_is_unready_keeps_its_connections_and_one_that_is_gon
 }
 
 #[tokio::test]
-#[ignore = "make test-all: real connections, until they ran on a loaded machine"]
 async fn one_that_ends_lets_nobody_in_and_sends_those_away_who_are_in_one_by_one() {
     let drain = Duration::from_secs(2);
     let world = World::start(Limits { drain, ..limits() });
@@ -102,7 +99,6 @@ async fn one_that_ends_lets_nobody_in_and_sends_those_away_who_are_in_one_by_one
 
 /// It does not wait for a time at which there is nobody left.
 #[tokio::test]
-#[ignore = "make test-all: real connections, until they ran on a loaded machine"]
 async fn one_that_ends_does_so_once_all_have_left() {
     let world = World::start(Limits { drain: Duration::from_hours(1), ..limits() });
     let acme = Server::start("acme").await;

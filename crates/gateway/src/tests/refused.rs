@@ -24,7 +24,6 @@ async fn refused(world: &World, bytes: &[u8], why: Ended) -> Value {
 }
 
 #[tokio::test]
-#[ignore = "make test-all: real connections, until they ran on a loaded machine"]
 async fn a_name_that_nobody_has_is_told_by_an_alert() {
     let world = World::start(limits());
     let acme = Server::start("acme").await;
@@ -46,7 +45,6 @@ async fn a_name_that_nobody_has_is_told_by_an_alert() {
 }
 
 #[tokio::test]
-#[ignore = "make test-all: real connections, until they ran on a loaded machine"]
 async fn what_is_no_hello_is_reset() {
     let world = World::start(limits());
     refused(&world, b"GET / HTTP/1.1\r\nHost: acme.example.com\r\n\r\n", Ended::BadHello).await;
@@ -64,7 +62,6 @@ async fn what_is_no_hello_is_reset() {
 }
 
 #[tokio::test]
-#[ignore = "make test-all: real connections, until they ran on a loaded machine"]
 async fn one_who_says_nothing_is_reset_in_time_and_disturbs_nobody() {
     let world = World::start(limits());
     let acme = Server::start("acme").await;
@@ -86,7 +83,6 @@ async fn one_who_says_nothing_is_reset_in_time_and_disturbs_nobody() {
 }
 
 #[tokio::test]
-#[ignore = "make test-all: real connections, until they ran on a loaded machine"]
 async fn a_tenant_without_a_place_or_an_api_server_resets() {
     let world = World::start(limits());
     let acme = Server::start("acme").await;
@@ -107,7 +103,6 @@ async fn a_tenant_without_a_place_or_an_api_server_resets() {
 }
 
 #[tokio::test]
-#[ignore = "make test-all: real connections, until they ran on a loaded machine"]
 async fn ranges_are_judged_by_the_client_that_a_load_balancer_names() {
     let behind = World::start(Limits { proxy_from: vec!["127.0.0.0/8".parse().unwrap()], ..limits() });
     let open = World::start(limits());
@@ -153,4 +148,116 @@ async fn ranges_are_judged_by_the_client_that_a_load_balancer_names() {
     refused(&open, &[v1, own.clone()].concat(), Ended::ForgedProxyHeader).await;
     open.has_routes(with(&["203.0.113.0/24"]));
     refused(&open, &own, Ended::SourceRefused).await;
+}
+
+#[tokio::test]
+async fn a_place_that_has_its_share_is_reset_and_comes_again_when_one_has_left() {
+    let source = Most { open: 3.try_into().ok(), opening: 2.try_into().unwrap(), rate: None };
+    let world = World::start(Limits { source, hello_within: SOON, ..limits() });
+    let acme = Server::start("acme").await;
+    world.has(&[("acme", &[(acme.address, true)])]);
+    let silent = (world.connect().await, world.connect().await);
+    is_reset(&mut world.connect().await).await;
+    world.ended(Ended::TooManyFromSource).await;
+    drop(silent);
+    while world.count(Ended::Left) < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let mut open = vec![];
+    for _ in 0..3 {
+        open.push(acme.through(&world, "acme").await);
+    }
+    is_reset(&mut world.connect().await).await;
+    world.ended(Ended::TooManyFromSource).await;
+    drop(open.pop());
+    world.line().await;
+    drop(acme.through(&world, "acme").await);
+}
+
+#[tokio::test]
+async fn behind_a_load_balancer_its_clients_are_counted_and_not_itself() {
+    let source = Most { open: 1.try_into().ok(), opening: 1.try_into().unwrap(), rate: None };
+    let proxy_from = vec!["127.0.0.0/8".parse().unwrap()];
+    let world = World::start(Limits { source, proxy_from, hello_within: SOON, ..limits() });
+    let acme = Server::start("acme").await;
+    world.has(&[("acme", &[(acme.address, true)])]);
+    let mut open = vec![];
+    let from = async |client: &str| {
+        let mut stream = world.connect().await;
+        stream.write_all(&version_2(Some(client))).await.unwrap();
+        stream
+    };
+    for client in ["203.0.113.7:1", "203.0.113.8:1"] {
+        let mut tls = acme.client(from(client).await, "acme.example.com").await.unwrap();
+        assert_eq!(read(&mut tls, 5).await, "acme\n");
+        open.push(tls);
+    }
+    let mut again = from("203.0.113.7:2").await;
+    again.write_all(&hello("acme.example.com", 0)).await.unwrap();
+    is_reset(&mut again).await;
+    world.ended(Ended::TooManyFromSource).await;
+    works(&mut open[0]).await;
+}
+
+#[tokio::test]
+async fn when_it_is_full_nobody_is_let_in_and_nothing_is_written() {
+    let world = World::start(Limits { in_all: 1, ..limits() });
+    let acme = Server::start("acme").await;
+    world.has(&[("acme", &[(acme.address, true)])]);
+    let mut first = acme.through(&world, "acme").await;
+    is_reset(&mut world.connect().await).await;
+    assert_eq!(world.count(Ended::TooManyInAll), 1);
+    works(&mut first).await;
+    drop(first);
+    world.line().await;
+    let fast = World::start(Limits { rate_in_all: 1.try_into().ok(), ..limits() });
+    fast.has(&[("acme", &[(acme.address, true)])]);
+    for _ in 0..2 {
+        drop(acme.through(&fast, "acme").await);
+    }
+    is_reset(&mut fast.connect().await).await;
+    assert_eq!(fast.count(Ended::TooFastInAll), 1);
+}
+
+#[tokio::test]
+async fn one_tenants_flood_and_silence_cost_no_other_a_call() {
+    let world = World::start(Limits { connections: 50, ..limits() });
+    let acme = Server::start("acme").await;
+    // Nothing answers there: documentation has this address.
+    let silent = "192.0.2.1:6443".parse().unwrap();
+    world.has(&[("acme", &[(acme.address, true)]), ("flood", &[(silent, true)])]);
+    let mut flood = vec![];
+    for _ in 0..200 {
+        let mut stream = world.connect().await;
+        stream.write_all(&hello("flood.example.com", 0)).await.unwrap();
+        flood.push(stream);
+    }
+    let mut tls = acme.through(&world, "acme").await;
+    works(&mut tls).await;
+    for stream in &mut flood {
+        is_reset(stream).await;
+    }
+    for _ in 0..200 {
+        assert_eq!(world.line().await["tenant"], "team-a/flood");
+    }
+    let rows = world.gateway.live.rows();
+    let of = |name: &str| rows.own.iter().find(|(cluster, _)| cluster.name == name).unwrap().1.refused;
+    assert_eq!((of("acme").iter().sum::<u64>(), of("flood").iter().sum::<u64>()), (0, 200));
+    works(&mut tls).await;
+}
+
+#[tokio::test]
+async fn who_is_in_goes_when_its_range_does() {
+    let world = World::start(limits());
+    let acme = Server::start("acme").await;
+    world.has(&[("acme", &[(acme.address, true)])]);
+    let mut tls = acme.through(&world, "acme").await;
+    let mut route = leads("acme", &[(acme.address, true)]);
+    route.source_ranges = Some(vec!["127.0.0.0/8".parse().unwrap()]);
+    world.has_routes(vec![route.clone()]);
+    works(&mut tls).await;
+    route.source_ranges = Some(vec!["203.0.113.0/24".parse().unwrap()]);
+    world.has_routes(vec![route]);
+    is_reset_tls(&mut tls).await;
+    world.ended(Ended::SourceRefused).await;
 }

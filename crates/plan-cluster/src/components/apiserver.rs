@@ -54,10 +54,13 @@ pub(super) static COMPONENT: Component = Component {
 
 const API: End = End::Component(Binary::ApiServer);
 
-const CONNECTIONS: [Allow; 4] = [
+const CONNECTIONS: [Allow; 6] = [
     allow(API, End::Etcd, Port::Tcp(2379)),
     // Clients come through Services and load balancers, which may hide their addresses. Who they are is for the API server to judge.
     allow(End::Anyone, API, Port::Tcp(6443)),
+    // Where clients come through the platform's gateway alone, these do not.
+    allow(End::Operator, API, Port::Tcp(6443)),
+    allow(End::Monitoring, API, Port::Tcp(6443)),
     // Names of webhooks, issuers and aggregated APIs. The parts of a tenant find each other by host aliases (ADR 2).
     allow(API, End::Dns, Port::Dns),
     // Nodes, webhooks, issuers: a tenant's admin chooses what is dialled.

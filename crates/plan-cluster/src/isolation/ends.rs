@@ -21,6 +21,8 @@ pub(crate) enum End {
     Monitoring,
     /// Everybody.
     Anyone,
+    /// The platform's gateway, where all clients come through it.
+    Gateway,
     /// Every address but those of the meta cluster and of cloud metadata, and what the chart's values add.
     Outside,
 }

@@ -10,6 +10,7 @@ mod pod;
 pub(super) mod private;
 mod ranges;
 
+use super::endpoint::only_from;
 use super::ours::ensure_manifest;
 use super::subject::Tenant;
 use super::validate::without_ranges;
@@ -26,6 +27,9 @@ use serde_json::{Value, json};
 const DEFAULT_DENY: &str = "default-deny";
 /// Labels of the operator's pods, as the chart gives them.
 const OPERATOR: [(&str, &str); 2] = [("app.kubernetes.io/name", "berth"), (labels::COMPONENT, "operator")];
+
+/// Likewise of the gateway's.
+const GATEWAY: [(&str, &str); 2] = [("app.kubernetes.io/name", "berth"), (labels::COMPONENT, "gateway")];
 
 /// Puts the policies into the stage. Without them no pod is started.
 pub(super) fn policies(t: &Tenant<'_>, stage: &mut Stage) {
@@ -79,6 +83,10 @@ fn name(end: End) -> Option<&'static str> {
 fn spec(t: &Tenant<'_>, of: Option<End>, meta: &MetaRanges) -> Value {
     let rules = |mine: fn(&Allow) -> End, other: fn(&Allow) -> End, key: &str| -> Vec<Value> {
         let rows: Vec<&Allow> = allows::all(t.settings.backups.are_enabled()).filter(|a| of == Some(mine(a))).collect();
+        let other = |a: &Allow| match other(a) {
+            End::Anyone if of == Some(API) && only_from(t).is_some() => End::Gateway,
+            other => other,
+        };
         // Where everybody is let in, the others need no rule of their own.
         let open =
             |a: &Allow| other(a) != End::Anyone && rows.iter().any(|r| other(r) == End::Anyone && r.port == a.port);
@@ -121,7 +129,8 @@ fn rule(t: &Tenant<'_>, other: End, port: Port, key: &str, meta: &MetaRanges) ->
 fn peers(t: &Tenant<'_>, end: End, meta: &MetaRanges) -> Vec<Value> {
     let isolation = &t.settings.isolation;
     match end {
-        End::Operator => t.settings.service_account.iter().map(|(namespace, _)| operator(namespace)).collect(),
+        End::Operator => t.settings.service_account.iter().map(|(ns, _)| pods_of(ns, OPERATOR)).collect(),
+        End::Gateway => only_from(t).map(|namespace| pods_of(namespace, GATEWAY)).into_iter().collect(),
         End::Dns => isolation.dns.clone(),
         End::Monitoring => isolation.monitoring.clone(),
         End::Stores => stores(t, meta),
@@ -133,8 +142,8 @@ fn peers(t: &Tenant<'_>, end: End, meta: &MetaRanges) -> Vec<Value> {
     }
 }
 
-fn operator(namespace: &str) -> Value {
-    let pods: serde_json::Map<String, Value> = OPERATOR.iter().map(|(k, v)| ((*k).to_owned(), json!(v))).collect();
+fn pods_of(namespace: &str, labels: [(&str, &str); 2]) -> Value {
+    let pods: serde_json::Map<String, Value> = labels.iter().map(|(k, v)| ((*k).to_owned(), json!(v))).collect();
     json!({
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
         "podSelector": {"matchLabels": pods},

@@ -13,7 +13,7 @@ const OWN: &str = "acme-9201d5e7.api.example.com";
 /// A tenant of a platform with a gateway.
 fn up(endpoint: Value) -> Fixture {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
-    f.settings.gateway = Some(Gateway { domain: "api.example.com".into(), port: 443 });
+    f.settings.gateway = Some(Gateway { domain: "api.example.com".into(), port: 443, only_from: None });
     f.settings.writers.hosts = vec!["*.acme.example".into()];
     ask(&mut f, endpoint);
     f.rest();
@@ -36,7 +36,6 @@ fn told(f: &Fixture) -> Option<Vec<String>> {
     assert_eq!(text.is_some(), label(service(f), LABEL) == Some(LABELLED), "both or none");
     let exposed: Exposed = serde_json::from_str(text?).unwrap();
     assert_eq!((&*exposed.cluster.namespace, &*exposed.cluster.name), ("team-a", "acme"));
-    assert_eq!((exposed.source_ranges, exposed.max_connections), (None, None));
     Some(exposed.names)
 }
 
@@ -149,6 +148,29 @@ fn what_is_refused_changes_nothing_of_what_runs() {
     ask(&mut f, json!({"type": "Gateway", "host": OWN}));
     f.rest();
     assert_eq!((told(&f).unwrap(), server(&f)), (vec![OWN.to_owned()], format!("https://{OWN}:443")));
+}
+
+#[test]
+fn who_may_come_is_told_and_changes_nothing_else() {
+    let mut f = up(json!({"type": "Gateway"}));
+    let said = |f: &Fixture| -> Value {
+        let exposed: Value = serde_json::from_str(annotation(service(f), ANNOTATION).unwrap()).unwrap();
+        json!([exposed["sourceRanges"], exposed["maxConnections"]])
+    };
+    assert_eq!(said(&f), json!([null, null]));
+    let asked = |ranges: Value| json!({"type": "Gateway", "gateway": {"sourceRanges": ranges, "maxConnections": 200}});
+    f.world.log.clear();
+    ask(&mut f, asked(json!(["203.0.113.0/24", "2001:db8::/32"])));
+    let home = Fixture::cp_namespace();
+    f.rest();
+    assert_eq!(f.world.log, [format!("apply Service {home}/{}", names::APISERVER)]);
+    assert_eq!(said(&f), json!([["203.0.113.0/24", "2001:db8::/32"], 200]));
+    assert_eq!(f.plan().plan.first_problem(), None);
+    // What the API server let in all the same lets nobody in.
+    ask(&mut f, asked(json!(["203.0.113.0/24", "anywhere"])));
+    let why = blocked(&f.reconcile(), StageId::Endpoint, Reason::InvalidSpec);
+    assert!(why.starts_with("spec.endpoint.gateway.sourceRanges: anywhere is no network in CIDR form. Set"), "{why}");
+    assert_eq!(said(&f), json!([["203.0.113.0/24", "2001:db8::/32"], 200]));
 }
 
 #[test]

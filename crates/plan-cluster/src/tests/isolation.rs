@@ -6,12 +6,13 @@ mod parties;
 
 use super::*;
 use berth_api::backup::Store;
+use berth_api::cluster::EndpointType;
 use berth_plan::meta_cluster::addresses::{MetaRanges, network};
-use berth_plan::settings::{BackupStore, Backups};
+use berth_plan::settings::{BackupStore, Backups, Gateway};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use matrix::Matrix;
 use mutants::mutants;
-use parties::{Connection, allowed, allowed_without_peers};
+use parties::{Connection, allowed, allowed_through_the_gateway, allowed_without_peers};
 use std::collections::BTreeSet;
 
 fn meta() -> MetaRanges {
@@ -70,6 +71,33 @@ fn every_pair_is_as_the_list_says() {
     are_as_listed(&matrix, &policies, &allowed());
 }
 
+#[test]
+fn where_the_gateway_is_the_only_way_nobody_else_gets_in_once_kubeconfigs_lead_there() {
+    let mut f = fixture();
+    let with = |only_from: Option<&str>| {
+        Some(Gateway { domain: "api.example.com".into(), port: 443, only_from: only_from.map(str::to_owned) })
+    };
+    f.settings.gateway = with(Some("berth-gateway"));
+    super::endpoint::come_up(&mut f);
+    let matrix = Matrix::new();
+    are_as_listed(&matrix, &policies(&f), &allowed());
+    f.cluster.spec.endpoint.type_ = EndpointType::Gateway;
+    f.reconcile();
+    are_as_listed(&matrix, &policies(&f), &allowed());
+    f.rest();
+    assert_eq!(f.plan().plan.first_problem(), None);
+    are_as_listed(&matrix, &policies(&f), &allowed_through_the_gateway());
+    f.settings.gateway = with(None);
+    f.rest();
+    are_as_listed(&matrix, &policies(&f), &allowed());
+    f.settings.gateway = with(Some("berth-gateway"));
+    f.rest();
+    f.cluster.spec.endpoint.type_ = EndpointType::ClusterIP;
+    f.reconcile();
+    are_as_listed(&matrix, &policies(&f), &allowed());
+}
+
+#[track_caller]
 fn are_as_listed(matrix: &Matrix, policies: &[NetworkPolicy], wanted: &BTreeSet<Connection>) {
     for blocks_cover_pods in [false, true] {
         let found = matrix.allowed(policies, blocks_cover_pods);

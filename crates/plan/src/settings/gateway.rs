@@ -9,6 +9,8 @@ pub struct Gateway {
     pub domain: String,
     /// The port on which clients find it. Default 6443.
     pub port: u16,
+    /// The gateway's namespace, if tenants' API servers take clients' connections from there alone. Default: from everywhere.
+    pub only_from: Option<String>,
 }
 
 impl Gateway {
@@ -23,21 +25,22 @@ const LONGEST: usize = 253 - 64;
 
 /// As the file has it.
 #[derive(Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 pub(super) struct OfFile {
     domain: String,
     port: i64,
+    only_from: Option<String>,
 }
 
 impl Default for OfFile {
     fn default() -> Self {
-        Self { domain: String::new(), port: 6443 }
+        Self { domain: String::new(), port: 6443, only_from: None }
     }
 }
 
 impl OfFile {
     pub(super) fn read(self) -> Result<Gateway, String> {
-        let Self { domain, port } = self;
+        let Self { domain, port, only_from } = self;
         if domain.is_empty() {
             return Err(
                 "gateway.domain: it is missing. Set the DNS name below which each tenant gets one, such as api.example.com"
@@ -55,7 +58,7 @@ impl OfFile {
             ));
         }
         match u16::try_from(port) {
-            Ok(port) if port > 0 => Ok(Gateway { domain, port }),
+            Ok(port) if port > 0 => Ok(Gateway { domain, port, only_from }),
             _ => Err(format!("gateway.port: {port} is no port from 1 to 65535")),
         }
     }
@@ -98,8 +101,10 @@ mod tests {
         }
         let read = |text| read(text).unwrap().unwrap();
         let given = read("gateway: {domain: api.example.com}");
-        assert_eq!(given, Gateway { domain: "api.example.com".into(), port: 6443 });
+        assert_eq!(given, Gateway { domain: "api.example.com".into(), port: 6443, only_from: None });
         assert_eq!(given.name("acme-0e1f2a3b"), "acme-0e1f2a3b.api.example.com");
+        let only = read("gateway: {domain: api.example.com, onlyFrom: berth-gateway}").only_from;
+        assert_eq!(only.as_deref(), Some("berth-gateway"));
         assert_eq!(read("gateway: {domain: api-1.example, port: 443}").port, 443);
         assert_eq!(Config::parse("gateway: {domain: a.b, name: x}").unwrap().unknown, ["gateway.name"]);
     }

@@ -48,6 +48,32 @@ fn the_operator_is_told_its_domain_and_port() {
 }
 
 #[test]
+fn limits_are_given_where_there_are_some() {
+    let args = |more: &[&str]| {
+        let objects = on(more);
+        let args = the(&objects, "Deployment")["spec"]["template"]["spec"]["containers"][0]["args"].clone();
+        let all: Vec<String> = serde_json::from_value(args).expect("a list");
+        all.into_iter().filter(|arg| arg.starts_with("--max")).collect::<Vec<_>>()
+    };
+    let most = ["--max-connections=10000", "--max-rate=500", "--max-connections-in-all=50000"];
+    assert_eq!(args(&[]), [&most[..], &["--max-opening-per-source=256"]].concat());
+    let told = args(&[
+        "gateway.maxRateInAll=3000000",
+        "gateway.maxConnectionsPerSource=2000000",
+        "gateway.maxRatePerSource=7",
+    ]);
+    let more = ["--max-rate-in-all=3000000", "--max-connections-per-source=2000000", "--max-rate-per-source=7"];
+    assert_eq!(told, [&most[..], &more, &["--max-opening-per-source=256"]].concat());
+}
+
+#[test]
+fn where_it_is_the_only_way_the_operator_is_told_its_namespace() {
+    let told = |more: &[&str]| configuration(&on(more))["gateway"]["onlyFrom"].clone();
+    assert_eq!(told(&["gateway.exclusive=true"]), "berth-gateway");
+    assert_eq!(told(&["gateway.exclusive=true", "gateway.namespace=edge"]), "edge");
+}
+
+#[test]
 fn it_may_list_and_watch_two_kinds_and_do_nothing_else() {
     let objects = on(&[]);
     let rules = json!([
@@ -176,6 +202,8 @@ fn values_of_it_that_make_no_sense_are_refused() {
         (&["gateway.service.type=ExternalName"], "/gateway/service/type"),
         (&["gateway.proxyProtocolFrom={10.0.0.1}"], "/gateway/proxyProtocolFrom"),
         (&["gateway.drain=10m"], "drain"),
+        (&["gateway.maxConnections=0"], "/gateway/maxConnections"),
+        (&["gateway.maxRatePerSource=0"], "/gateway/maxRatePerSource"),
     ] {
         let set: Vec<&str> = values.iter().flat_map(|value| ["--set", value]).collect();
         let output = helm(&[&["template", "berth", "berth"][..], &set].concat());

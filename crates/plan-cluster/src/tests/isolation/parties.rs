@@ -29,6 +29,8 @@ pub(super) fn parties() -> Vec<Party> {
     let other = names::control_plane_namespace("team-a", "other");
     let cp_namespace = Fixture::cp_namespace();
     let component = |ns: &str, c: &str| (ns.to_owned(), json!({"app.kubernetes.io/component": c}));
+    let gateway = json!({"app.kubernetes.io/name": "berth", "app.kubernetes.io/component": "gateway"});
+    let component_of = |ns: &str| (ns.to_owned(), gateway.clone());
     let operator = json!({"app.kubernetes.io/name": "berth", "app.kubernetes.io/component": "operator"});
     let pods = [
         ("etcd", component(&cp_namespace, "etcd"), "10.1.0.1"),
@@ -53,6 +55,9 @@ pub(super) fn parties() -> Vec<Party> {
         ("webhook", ("policy-webhooks".into(), json!({"app": "webhook"})), "10.1.6.1"),
         ("webhooks-neighbour", ("policy-webhooks".into(), json!({"app": "x"})), "10.1.6.2"),
         ("false-webhook", ("team-a".into(), json!({"app": "webhook"})), "10.1.6.3"),
+        ("gateway", component_of("berth-gateway"), "10.1.7.1"),
+        ("gateways-neighbour", ("berth-gateway".into(), json!({"app": "x"})), "10.1.7.2"),
+        ("false-gateway", component_of("team-a"), "10.1.7.3"),
         ("foreign", ("team-a".into(), json!({"app.kubernetes.io/component": "kube-apiserver"})), "10.1.5.1"),
     ];
     let pods = pods.map(|(name, (namespace, labels), address)| {
@@ -167,6 +172,7 @@ const ALLOWED: &str = "
     nat64-pod nat64-service nat64-node nat64-apiserver nat64-metadata    apiserver  6443
     nat64-alibaba nat64-azure nat64-oracle nat64-internet                apiserver  6443
     webhook webhooks-neighbour false-webhook                             apiserver  6443
+    gateway gateways-neighbour false-gateway                             apiserver  6443
     worker last-worker node-among-workers internet internet-v6           apiserver  6443
     private-10 private-172 private-192 private-100 private-v6            apiserver  6443
     last-private-10 last-private-172 last-private-192 last-private-100   apiserver  6443
@@ -201,6 +207,17 @@ pub(super) fn allowed_without_peers() -> BTreeSet<Connection> {
     let is_store = |line: &&str| line.trim().starts_with("backup ") && line.contains(" internet ");
     let others: Vec<&str> = ALLOWED.lines().filter(|line| !is_store(line)).collect();
     connections(&[&others.join("\n"), STORES_ANYWHERE].concat())
+}
+
+/// Who of all that reach the API servers still does where clients come through the gateway.
+const THROUGH_THE_GATEWAY: &str = "
+    controller-manager scheduler gateway operator prometheus             apiserver  6443
+";
+
+/// Likewise where the platform's gateway is the only way in.
+pub(super) fn allowed_through_the_gateway() -> BTreeSet<Connection> {
+    let others: Vec<&str> = ALLOWED.lines().filter(|line| !line.ends_with(" apiserver  6443")).collect();
+    connections(&[&others.join("\n"), THROUGH_THE_GATEWAY].concat())
 }
 
 fn connections(list: &str) -> BTreeSet<Connection> {

@@ -5,7 +5,7 @@ use berth_plan::settings::Gateway;
 
 /// There is a gateway, and the spec asks for this host there.
 fn behind(f: &mut Fixture, host: Option<&str>) {
-    f.settings.gateway = Some(Gateway { domain: "api.example.com".into(), port: 6443 });
+    f.settings.gateway = Some(Gateway { domain: "api.example.com".into(), port: 6443, only_from: None });
     let endpoint = json!({"type": "Gateway", "host": host});
     f.cluster.spec.endpoint = serde_json::from_value(endpoint).unwrap();
 }
@@ -20,5 +20,9 @@ pub(super) const GATEWAY: &[Case] = &[
     }),
     ("spec.endpoint.host behind the gateway is an IP address", |f| behind(f, Some("192.0.2.7"))),
     ("spec.endpoint.host is a name of the gateway's own", |f| behind(f, Some("other.api.example.com"))),
+    ("a range of spec.endpoint.gateway.sourceRanges is none", |f| {
+        behind(f, None);
+        f.cluster.spec.endpoint.gateway.source_ranges = Some(vec!["203.0.113.0".into()]);
+    }),
     ("spec.endpoint.host behind the gateway is not allowed", |f| behind(f, Some("api.acme.example"))),
 ];
