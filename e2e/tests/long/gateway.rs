@@ -82,6 +82,10 @@ fn work(world: &World, address: &str, machine: &Worker) -> Result<()> {
         ensure!(status["updatedReplicas"] == 2 && status["replicas"] == 2, "{status}");
         Ok(())
     })?;
+    println!("    a gateway is killed");
+    let killed = gateways(world)?.first().cloned().context("a gateway")?;
+    world.kubectl(&["-n", NAMESPACE, "delete", "pod", &killed, "--force", "--grace-period=0"])?;
+    rolled(world)?;
     println!("    no operator, and the gateway starts anew");
     world.stop_operator()?;
     world.kubectl(&["-n", NAMESPACE, "rollout", "restart", "deployment/berth-gateway"])?;
@@ -91,6 +95,7 @@ fn work(world: &World, address: &str, machine: &Worker) -> Result<()> {
         caller.end()?.none_failed()?;
     }
     what_does_not_count(world, &a, address)?;
+    who_may_come(world, &b, &to_b)?;
 
     println!("    back to an address of its own");
     b.change(&json!({"endpoint": {"type": "ClusterIP"}}))?;
@@ -142,8 +147,7 @@ fn what_does_not_count(world: &World, a: &Tenant<'_>, address: &str) -> Result<(
     world.kube.create(&core(&a.namespace, "services"), &service)?;
     until("it to be counted", || {
         for pod in gateways(world)? {
-            let text =
-                world.kubectl(&["get", "--raw", &format!("{}/{pod}:8080/proxy/metrics", core(NAMESPACE, "pods"))])?;
+            let text = metrics(world, &pod)?;
             for line in ["berth_gateway_services_ignored{reason=\"Foreign\"} 1", "berth_gateway_tenants 2"] {
                 ensure!(text.contains(line), "{pod} has no {line}: {text}");
             }
@@ -153,6 +157,31 @@ fn what_does_not_count(world: &World, a: &Tenant<'_>, address: &str) -> Result<(
     let kubeconfig = under_name(&at(&a.kubeconfig()?, &format!("https://{address}:6443"))?, &stolen)?;
     ensure!(Kube::new(&kubeconfig)?.get("/version").is_err(), "a name of a Service elsewhere leads somewhere");
     world.kube.delete(&format!("{}/kube-apiserver", core(&a.namespace, "services")))
+}
+
+/// A team says from where; it holds for who is in already, and the tenant goes on.
+fn who_may_come(world: &World, b: &Tenant<'_>, to_b: &str) -> Result<()> {
+    println!("    ranges of clients");
+    let ranges = |ranges: Value| json!({"endpoint": {"gateway": {"sourceRanges": ranges}}});
+    b.change(&ranges(json!(["203.0.113.0/24"])))?;
+    until("nobody to get in", || {
+        ensure!(Kube::new(to_b)?.get("/version").is_err(), "somebody does");
+        Ok(())
+    })?;
+    b.wait_ready()?;
+    let row = format!(
+        "berth_gateway_tenant_connections_refused_total{{namespace=\"{}\",name=\"{}\",reason=\"SourceRefused\"}} ",
+        b.namespace, b.name
+    );
+    let told = gateways(world)?.iter().map(|pod| metrics(world, pod)).collect::<Result<Vec<_>>>()?;
+    ensure!(told.iter().any(|text| text.contains(&row)), "no {row}: {told:?}");
+    b.change(&ranges(json!(["0.0.0.0/0"])))?;
+    until("everybody to get in", || Kube::new(to_b)?.get("/version"))?;
+    b.change(&json!({"endpoint": {"gateway": null}}))
+}
+
+fn metrics(world: &World, pod: &str) -> Result<String> {
+    world.kubectl(&["get", "--raw", &format!("{}/{pod}:8080/proxy/metrics", core(NAMESPACE, "pods"))])
 }
 
 fn gateways(world: &World) -> Result<Vec<String>> {

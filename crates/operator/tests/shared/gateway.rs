@@ -60,6 +60,13 @@ async fn a_tenant_goes_behind_the_gateway_and_comes_back_and_restarts_nothing() 
     leads_to(&team, &format!("https://{own}:8443")).await;
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
     assert_eq!(told(&team).await, Some(of(&[&own])));
+    let limits = json!({"sourceRanges": ["203.0.113.0/24"], "maxConnections": 9});
+    team.spec(json!({"endpoint": {"gateway": limits}})).await.expect("patch");
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    let source_ranges = Some(vec!["203.0.113.0/24".parse().expect("a network")]);
+    assert_eq!(told(&team).await, Some(Exposed { source_ranges, max_connections: Some(9), ..of(&[&own]) }));
+    team.spec(json!({"endpoint": {"gateway": null}})).await.expect("patch");
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
     assert_eq!(workloads(&team).await, before, "nobody touched what runs");
 
     team.spec(json!({"endpoint": {"host": "api.other.example"}})).await.expect("patch");

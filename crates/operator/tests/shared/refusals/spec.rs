@@ -20,6 +20,7 @@ async fn refused(team: &Team, name: &str, spec: Value) -> String {
 async fn the_schema_refuses_with_words_that_help() {
     let team = Team::new(server().await).await;
     let network = |services: &str, pods: &str| json!({"network": {"serviceCIDRs": [services], "podCIDRs": [pods]}});
+    let ranges = |all: Value| json!({"endpoint": {"type": "Gateway", "gateway": {"sourceRanges": all}}});
     let inside = |address: &str| json!({"endpoint": {"advertiseAddress": address}});
     let long = "a".repeat(41);
     let cases = [
@@ -109,6 +110,14 @@ async fn the_schema_refuses_with_words_that_help() {
             "acme",
             json!({"endpoint": {"type": "Gateway", "host": "192.0.2.7"}}),
             "endpoint.host must be a DNS name with type Gateway",
+        ),
+        ("acme", json!({"endpoint": {"gateway": {"maxConnections": 9}}}), "endpoint.gateway needs type Gateway"),
+        ("acme", ranges(json!(["203.0.113.7"])), "endpoint.gateway.sourceRanges: each must be a network in CIDR form"),
+        ("acme", ranges(json!([])), "spec.endpoint.gateway.sourceRanges in body should have at least 1 items"),
+        (
+            "acme",
+            json!({"endpoint": {"type": "Gateway", "gateway": {"maxConnections": 0}}}),
+            "greater than or equal to 1",
         ),
         ("acme", json!({"endpoint": {"type": "Gateway", "nodePort": 30443}}), "endpoint.nodePort needs type NodePort"),
         (

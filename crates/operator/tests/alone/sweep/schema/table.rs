@@ -200,6 +200,7 @@ fn samples(kind: Kind) -> Vec<(&'static str, Vec<Value>)> {
             ("endpoint.advertiseAddress", vec![json!("192.0.2.8"), json!("2001:db8::7"), json!("127.0.0.1")]),
             ("endpoint.certSANs[]", vec![json!("san-{n}.example.com"), json!("*.example.com"), json!("2001:db8::8")]),
             ("endpoint.service.annotations{key}", vec![json!("example.com/sweep-{n}")]),
+            ("endpoint.gateway.sourceRanges[]", vec![json!("192.0.{n}.0/24"), json!("2001:db8::/32")]),
             ("endpoint.service.loadBalancerClass", vec![json!("example.com/fast")]),
             ("endpoint.service.loadBalancerSourceRanges[]", vec![json!("192.0.{n}.0/24"), json!("2001:db8::/32")]),
             ("addons.coreDNS.zones[]", vec![json!({"name": "zone-{n}.example", "servers": ["192.0.2.53"]})]),
@@ -281,6 +282,7 @@ fn beside(kind: Kind) -> Vec<(&'static str, Value)> {
     match kind {
         Kind::Cluster => vec![
             ("endpoint.service.loadBalancer*", json!({"endpoint": {"type": "LoadBalancer"}})),
+            ("endpoint.gateway*", json!({"endpoint": {"type": "Gateway"}})),
             ("endpoint.nodePort", json!({"endpoint": {"type": "NodePort", "host": "nodes.example.com"}})),
             ("endpoint.type", json!({"endpoint": {"host": "nodes.example.com"}})),
             ("proxy.noProxy*", json!({"proxy": {"https": "http://proxy.example.com:3128"}})),
