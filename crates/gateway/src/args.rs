@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 use tokio::net::TcpListener;
 
-use crate::serve::Limits;
+use crate::limits::Limits;
 use crate::socket;
 use crate::sources::Most;
 

@@ -19,6 +19,7 @@ mod facts;
 mod hello;
 mod http;
 mod kept;
+mod limits;
 mod live;
 mod log;
 mod metrics;

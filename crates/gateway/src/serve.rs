@@ -1,11 +1,9 @@
 //! Takes connections, and carries each to its tenant.
 
-use berth_contract::vpc::Cidr;
 use governor::{DefaultDirectRateLimiter, RateLimiter};
 use jiff::Timestamp;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -18,12 +16,13 @@ use crate::counts::Ends;
 use crate::dial::{self, dial};
 use crate::drain;
 use crate::ended::{Ended, Farewell};
+use crate::limits::Limits;
 use crate::live::Live;
 use crate::log::{Line, Log};
 use crate::opening::{Opening, Step};
 use crate::proxy::canonical;
 use crate::socket;
-use crate::sources::{Held, Most, Sources, quota};
+use crate::sources::{Held, Sources, quota};
 
 /// TLS' fatal alert `unrecognized_name` (RFC 6066), before any version is agreed on.
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
@@ -31,31 +30,6 @@ const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 /// Read at once of what a client begins with: most fit.
 const OPENING: usize = 4096;
-
-/// What does not change while it runs.
-#[derive(Clone, Debug)]
-pub(crate) struct Limits {
-    /// Bytes of a ClientHello.
-    pub(crate) hello: usize,
-    /// How long a client has for it, and for a PROXY header.
-    pub(crate) hello_within: Duration,
-    /// How long an API server has to take a connection.
-    pub(crate) dial_within: Duration,
-    /// How long connections stay that are open when it ends.
-    pub(crate) drain: Duration,
-    /// Connections of a tenant, which may ask for fewer.
-    pub(crate) connections: u32,
-    /// New connections of a tenant in a second; for a moment twice as many.
-    pub(crate) rate: NonZeroU32,
-    /// Connections of all together.
-    pub(crate) in_all: usize,
-    /// New ones in a second, likewise. None: as many as come.
-    pub(crate) rate_in_all: Option<NonZeroU32>,
-    /// What may come from one place.
-    pub(crate) source: Most,
-    /// From there a PROXY header has to come.
-    pub(crate) proxy_from: Vec<Cidr>,
-}
 
 /// All that connections share.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use crate::choose::{Candidate, choose};
 use crate::counts::Traffic;
 use crate::ended::Ended;
 use crate::facts::Endpoint;
-use crate::serve::Limits;
+use crate::limits::Limits;
 use crate::sources::quota;
 use crate::table::Route;
 

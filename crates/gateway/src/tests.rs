@@ -20,8 +20,9 @@ use tokio_rustls::client::TlsStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::ended::Ended;
+use crate::limits::Limits;
 use crate::log::Log;
-use crate::serve::{Gateway, Limits};
+use crate::serve::Gateway;
 use crate::socket;
 use crate::sources::Most;
 use crate::table::{Route, Table};
