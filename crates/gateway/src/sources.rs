@@ -57,7 +57,7 @@ impl Sources {
     pub(crate) fn hold(self: &Arc<Self>, client: IpAddr) -> Result<Held, Ended> {
         let place = place(client);
         if let Some(rate) = &self.rate {
-            if self.turn.fetch_add(1, Relaxed) % SWEEP == 0 {
+            if self.turn.fetch_add(1, Relaxed).is_multiple_of(SWEEP) {
                 rate.retain_recent();
                 rate.shrink_to_fit();
             }
