@@ -58,11 +58,11 @@ fn limits_are_given_where_there_are_some() {
     let most = ["--max-connections=10000", "--max-rate=500", "--max-connections-in-all=50000"];
     assert_eq!(args(&[]), [&most[..], &["--max-opening-per-source=256"]].concat());
     let told = args(&[
-        "gateway.maxRateInAll=3000000",
+        "gateway.maxRateInAll=1000000",
         "gateway.maxConnectionsPerSource=2000000",
         "gateway.maxRatePerSource=7",
     ]);
-    let more = ["--max-rate-in-all=3000000", "--max-connections-per-source=2000000", "--max-rate-per-source=7"];
+    let more = ["--max-rate-in-all=1000000", "--max-connections-per-source=2000000", "--max-rate-per-source=7"];
     assert_eq!(told, [&most[..], &more, &["--max-opening-per-source=256"]].concat());
 }
 
