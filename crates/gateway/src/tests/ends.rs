@@ -44,7 +44,7 @@ async fn what_happens_to_one_side_is_passed_on_to_the_other() {
 /// Otherwise whoever says nothing more would count as one of the tenant's connections for ever.
 #[tokio::test]
 async fn a_client_that_stays_when_the_api_server_has_ended_is_reset() {
-    let world = World::start(limits());
+    let world = World::start(Limits { stays: Duration::from_millis(200), ..limits() });
     let raw = TcpListener::bind("127.0.0.1:0").await.unwrap();
     world.has(&[("acme", &[(raw.local_addr().unwrap(), true)])]);
     let mut client = world.connect().await;
