@@ -25,6 +25,9 @@ pub struct Exposed {
     /// The server names by which clients reach it, as a whole and each in lower case; see [`comparable`]. A name that an older Service has is
     /// that one's.
     pub names: Vec<String>,
+    /// Server names that it had. Each leads to it as long as no tenant has it among its names, since nodes and people have kubeconfigs from before.
+    #[serde(default, rename = "formerNames", skip_serializing_if = "Vec::is_empty")]
+    pub former_names: Vec<String>,
     /// Where clients may come from. Default: from everywhere. Empty: from nowhere.
     #[serde(default, rename = "sourceRanges", skip_serializing_if = "Option::is_none")]
     pub source_ranges: Option<Vec<Cidr>>,
@@ -54,12 +57,12 @@ mod tests {
     /// As both sides agreed on it, with fields of a later build.
     const AGREED: &str = r#"{"cluster": {"namespace": "team-a", "name": "acme", "later": 1},
  "names": ["acme-0e1f2a3b.api.example.com", "api.acme.example"], "sourceRanges": ["10.0.0.0/8", "fd00::/8"], "maxConnections": 2000,
- "later": {"a": 1}}"#;
+ "formerNames": ["old.acme.example"], "later": {"a": 1}}"#;
 
     #[test]
     fn what_operators_write_is_read() {
         let read: Exposed = serde_json::from_str(AGREED).unwrap();
-        let written = r#"{"cluster":{"namespace":"team-a","name":"acme"},"names":["acme-0e1f2a3b.api.example.com","api.acme.example"],"sourceRanges":["10.0.0.0/8","fd00::/8"],"maxConnections":2000}"#;
+        let written = r#"{"cluster":{"namespace":"team-a","name":"acme"},"names":["acme-0e1f2a3b.api.example.com","api.acme.example"],"formerNames":["old.acme.example"],"sourceRanges":["10.0.0.0/8","fd00::/8"],"maxConnections":2000}"#;
         assert_eq!(serde_json::to_string(&read).unwrap(), written);
         let least = r#"{"cluster":{"namespace":"a","name":"b"},"names":[]}"#;
         let read: Exposed = serde_json::from_str(least).unwrap();

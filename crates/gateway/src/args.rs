@@ -16,6 +16,9 @@ use crate::sources::Most;
 /// Where it listens by itself. IPv6 is left out where the node has none.
 const LISTEN: [&str; 2] = ["0.0.0.0:8443", "[::]:8443"];
 
+/// How long a client may stay when the API server has ended.
+const STAYS: Duration = Duration::from_secs(30);
+
 #[derive(Debug, Parser)]
 #[command(
     name = "berth-gateway",
@@ -45,15 +48,15 @@ pub(crate) struct Args {
     /// New connections of all tenants in a second; for a moment twice as many [default: as many as come]
     #[arg(long, value_name = "COUNT")]
     max_rate_in_all: Option<NonZeroU32>,
-    /// Connections from one address, or from one network of IPv6 with a prefix of 64 bits, that are open at once [default: as many as come]
-    #[arg(long, value_name = "COUNT")]
-    max_connections_per_source: Option<NonZeroU32>,
+    /// Connections from one address, or from one network of IPv6 with a prefix of 64 bits, that are open at once; 0: as many as come
+    #[arg(long, value_name = "COUNT", default_value_t = 5000)]
+    max_connections_per_source: u32,
     /// Of these, how many may not have said yet which tenant they want
     #[arg(long, value_name = "COUNT", default_value = "256")]
     max_opening_per_source: NonZeroU32,
-    /// New connections from there in a second; for a moment twice as many [default: as many as come]
-    #[arg(long, value_name = "COUNT")]
-    max_rate_per_source: Option<NonZeroU32>,
+    /// New connections from there in a second; for a moment twice as many; 0: as many as come
+    #[arg(long, value_name = "COUNT", default_value_t = 200)]
+    max_rate_per_source: u32,
     /// Bytes that a ClientHello may have
     #[arg(long, value_name = "BYTES", default_value_t = 16 * 1024)]
     hello_limit: usize,
@@ -75,15 +78,16 @@ impl Args {
             hello: self.hello_limit,
             hello_within: self.hello_timeout,
             dial_within: self.dial_timeout,
+            stays: STAYS,
             drain: self.drain,
             connections: self.max_connections,
             rate: self.max_rate,
             in_all: self.max_connections_in_all,
             rate_in_all: self.max_rate_in_all,
             source: Most {
-                open: self.max_connections_per_source,
+                open: NonZeroU32::new(self.max_connections_per_source),
                 opening: self.max_opening_per_source,
-                rate: self.max_rate_per_source,
+                rate: NonZeroU32::new(self.max_rate_per_source),
             },
             proxy_from: self.proxy_from.clone(),
         }
@@ -139,21 +143,32 @@ mod tests {
         let chart = std::fs::read_to_string(chart).unwrap();
         let flags: Vec<_> =
             chart.lines().filter_map(|line| line.trim().strip_prefix("- --")?.split_once('=')).collect();
-        let value = |template: &str| match template {
+        // Each has another number, so that no two change places.
+        let value = |(at, template): (usize, &str)| match template {
             "{{ . }}" => "10.0.0.0/8".to_owned(),
-            "{{ int64 . }}" => "7".to_owned(),
-            _ if template.ends_with("}}s") => "7s".to_owned(),
-            _ if template.starts_with("{{") => "7".to_owned(),
+            _ if template.ends_with("}}s") => format!("{at}s"),
+            _ if template.starts_with("{{") => at.to_string(),
             plain => plain.to_owned(),
         };
-        let args = flags.iter().map(|(flag, template)| format!("--{flag}={}", value(template)));
+        let of = |flag: &str| 10 + flags.iter().position(|(name, _)| *name == flag).unwrap();
+        let args = flags.iter().map(|(flag, template)| format!("--{flag}={}", value((of(flag), template))));
         let args = Args::try_parse_from(std::iter::once("berth-gateway".to_owned()).chain(args)).unwrap();
         let limits = args.limits();
-        assert_eq!((limits.hello, limits.connections, limits.proxy_from.len()), (7, 7, 1));
+        assert_eq!((limits.hello, limits.in_all), (of("hello-limit"), of("max-connections-in-all")));
+        assert_eq!((limits.connections as usize, limits.proxy_from.len()), (of("max-connections"), 1));
         let source = limits.source;
-        let counts = [Some(limits.rate), limits.rate_in_all, source.open, Some(source.opening), source.rate];
-        assert_eq!((counts.map(|count| count.map(NonZeroU32::get)), limits.in_all), ([Some(7); 5], 7));
-        assert_eq!((limits.hello_within, limits.dial_within, limits.drain), (secs(7), secs(7), secs(7)));
+        for (count, flag) in [
+            (Some(limits.rate), "max-rate"),
+            (limits.rate_in_all, "max-rate-in-all"),
+            (source.open, "max-connections-per-source"),
+            (Some(source.opening), "max-opening-per-source"),
+            (source.rate, "max-rate-per-source"),
+        ] {
+            assert_eq!(count.map(|count| count.get() as usize), Some(of(flag)), "{flag}");
+        }
+        let times = [limits.hello_within, limits.dial_within, limits.drain];
+        let told = ["hello-timeout", "dial-timeout", "drain"].map(|flag| Duration::from_secs(of(flag) as u64));
+        assert_eq!(times, told);
     }
 
     fn secs(count: u64) -> Duration {

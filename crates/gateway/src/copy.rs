@@ -1,7 +1,9 @@
 //! Bytes from one side to the other, both ways.
 
 use std::io::{self, ErrorKind};
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 use tokio::net::TcpStream;
 
 use crate::counts::Traffic;
@@ -22,13 +24,14 @@ pub(crate) struct Carried {
     pub(crate) down: AtomicU64,
 }
 
-/// Writes what was read before, then copies until both sides have ended, or one is gone. There is no limit to how long nothing happens.
+/// Writes what was read before, then copies until both sides have ended, or one is gone. There is no limit to how long nothing happens, until the
+/// API server has ended: a client has nothing to say then, and one that stays would count as a connection for ever. `stays`: how long it may.
 pub(crate) async fn copy(
     client: &TcpStream,
     server: &TcpStream,
     begin: Vec<u8>,
-    carried: &Carried,
-    traffic: &Traffic,
+    (carried, traffic): (&Carried, &Traffic),
+    stays: Duration,
 ) -> Ended {
     let counted = |of: &AtomicU64, all: &AtomicU64, bytes: usize| {
         of.fetch_add(bytes as u64, Relaxed);
@@ -45,10 +48,18 @@ pub(crate) async fn copy(
         let count = |bytes| counted(&carried.down, &traffic.down, bytes);
         one_way((server, Ended::ApiServerReset), (client, Ended::ClientReset), count).await
     };
-    match tokio::try_join!(up, down) {
-        Ok(_) => Ended::Closed,
-        Err(ended) => ended,
-    }
+    let (mut up, mut down) = (pin!(up), pin!(down));
+    let ended = tokio::select! {
+        first = &mut up => match first {
+            Ok(()) => down.await,
+            Err(ended) => Err(ended),
+        },
+        first = &mut down => match first {
+            Ok(()) => tokio::time::timeout(stays, up).await.unwrap_or(Err(Ended::ClientReset)),
+            Err(ended) => Err(ended),
+        },
+    };
+    ended.err().unwrap_or(Ended::Closed)
 }
 
 /// Until the one that is read from has ended, which is passed on. Each comes with what it is called if it is gone.

@@ -35,7 +35,7 @@ pub(crate) async fn dial(tenant: &Tenant, patience: Duration) -> Result<(TcpStre
             () = lease.gone() => Ok(Err(std::io::ErrorKind::ConnectionRefused.into())),
         };
         match connected {
-            Ok(Ok(stream)) if socket::set_up(&stream).is_ok() => {
+            Ok(Ok(stream)) if socket::set_up_server(&stream).is_ok() => {
                 lease.answers();
                 return Ok((stream, lease));
             }

@@ -15,6 +15,8 @@ pub(crate) struct Limits {
     pub(crate) hello_within: Duration,
     /// How long an API server has to take a connection.
     pub(crate) dial_within: Duration,
+    /// How long a client may stay when the API server has ended.
+    pub(crate) stays: Duration,
     /// How long connections stay that are open when it ends.
     pub(crate) drain: Duration,
     /// Connections of a tenant, which may ask for fewer.

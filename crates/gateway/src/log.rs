@@ -1,17 +1,24 @@
 //! The access log: a line of JSON for each connection, when it has ended.
 
+use governor::{DefaultDirectRateLimiter, RateLimiter};
 use serde::Serialize;
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use crate::ended::Ended;
+use crate::sources::quota;
 
 /// Lines that wait to be written. What reads them must not stop connections: lines that do not fit are counted, and lost.
 const WAITING: usize = 4096;
+
+/// So many lines a second, and for a moment twice as many, are written of connections that found no tenant: strangers must not push out what
+/// was written of others.
+const STRANGERS: NonZeroU32 = NonZeroU32::new(50).unwrap();
 
 /// One line.
 #[derive(Clone, Debug, Serialize)]
@@ -46,6 +53,7 @@ pub(crate) struct Line {
 pub(crate) struct Log {
     lines: SyncSender<String>,
     lost: Arc<AtomicU64>,
+    strangers: Arc<DefaultDirectRateLimiter>,
 }
 
 impl Log {
@@ -59,17 +67,25 @@ impl Log {
                 let _ = writeln!(out, "{line}");
             }
         });
-        (Self { lines, lost: Arc::default() }, writer)
+        (Self::to(lines), writer)
     }
 
     /// For tests: the lines are received there.
     #[cfg(test)]
     pub(crate) fn captured() -> (Self, std::sync::mpsc::Receiver<String>) {
         let (lines, waiting) = sync_channel(WAITING);
-        (Self { lines, lost: Arc::default() }, waiting)
+        (Self::to(lines), waiting)
+    }
+
+    fn to(lines: SyncSender<String>) -> Self {
+        Self { lines, lost: Arc::default(), strangers: Arc::new(RateLimiter::direct(quota(STRANGERS))) }
     }
 
     pub(crate) fn say(&self, line: &Line) {
+        if line.tenant.is_none() && self.strangers.check().is_err() {
+            self.lost.fetch_add(1, Relaxed);
+            return;
+        }
         let text = serde_json::to_string(line).unwrap_or_default();
         if self.lines.try_send(text).is_err() {
             self.lost.fetch_add(1, Relaxed);

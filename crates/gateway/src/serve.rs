@@ -152,7 +152,7 @@ impl Gateway {
             () = lease.gone() => Ended::ApiServerGone,
             () = admitted.refused() => Ended::SourceRefused,
             () = self.leave(number) => Ended::Drained,
-            ended = copy(stream, &server, begin, &visit.carried, &tenant.traffic) => ended,
+            ended = copy(stream, &server, begin, (&visit.carried, &tenant.traffic), self.limits.stays) => ended,
         };
         if ended.resets_api_server() {
             socket::reset(&server);

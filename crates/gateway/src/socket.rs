@@ -33,11 +33,32 @@ pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener> {
     listen().with_context(|| format!("cannot listen on {address}"))
 }
 
-/// For a connection that carries a tenant's bytes.
+/// What the kernel keeps of a connection for either side at most; it counts twice as much, with what it needs itself. Without a bound it is megabytes
+/// for each client that asks for much and does not read it.
+const KEPT: usize = 128 * 1024;
+
+/// How long what was sent to a client, or to an API server, may stay without an answer. Keepalive does not look while something is on its way.
+const CLIENT_ANSWERS: Duration = Duration::from_mins(10);
+const API_SERVER_ANSWERS: Duration = Duration::from_secs(60);
+
+/// For a client's connection.
 pub(crate) fn set_up(stream: &TcpStream) -> io::Result<()> {
+    set_up_for(stream, CLIENT_ANSWERS)
+}
+
+/// For one to an API server.
+pub(crate) fn set_up_server(stream: &TcpStream) -> io::Result<()> {
+    set_up_for(stream, API_SERVER_ANSWERS)
+}
+
+fn set_up_for(stream: &TcpStream, answers: Duration) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let keepalive = TcpKeepalive::new().with_time(QUIET).with_interval(AGAIN).with_retries(TRIES);
-    SockRef::from(stream).set_tcp_keepalive(&keepalive)
+    let socket = SockRef::from(stream);
+    socket.set_tcp_keepalive(&keepalive)?;
+    socket.set_tcp_user_timeout(Some(answers))?;
+    socket.set_recv_buffer_size(KEPT)?;
+    socket.set_send_buffer_size(KEPT)
 }
 
 /// Says that nothing more will be sent. What was written before is sent.

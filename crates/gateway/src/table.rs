@@ -68,6 +68,7 @@ pub(crate) fn build(services: &BTreeMap<Key, ServiceFacts>, slices: &BTreeMap<Ke
         endpoints.entry(namespace).or_default().extend(&facts.endpoints);
     }
     let mut taken = BTreeSet::new();
+    let mut former: Vec<(usize, &[String])> = vec![];
     for ((namespace, name), facts) in by_age {
         let mut ignore = |why| *table.ignored.entry(why).or_default() += 1;
         if name != names::APISERVER {
@@ -88,6 +89,7 @@ pub(crate) fn build(services: &BTreeMap<Key, ServiceFacts>, slices: &BTreeMap<Ke
         if own.len() < wanted.len() {
             ignore(Ignored::NameTaken);
         }
+        former.push((table.routes.len(), &exposed.former_names));
         table.routes.push(Route {
             cluster,
             names: own,
@@ -95,6 +97,11 @@ pub(crate) fn build(services: &BTreeMap<Key, ServiceFacts>, slices: &BTreeMap<Ke
             max_connections: exposed.max_connections,
             endpoints: once(endpoints.get(namespace.as_str()).map_or(&[][..], Vec::as_slice)),
         });
+    }
+    // What a tenant has given up is its own until another asks for it.
+    for (at, names) in former {
+        let free = names.iter().map(|name| comparable(name)).filter(|name| taken.insert(name.clone()));
+        table.routes[at].names.extend(free);
     }
     table
 }

@@ -37,6 +37,7 @@ pub(crate) fn limits() -> Limits {
         hello: 16 * 1024,
         hello_within: Duration::from_millis(500),
         dial_within: Duration::from_millis(300),
+        stays: SOON,
         drain: Duration::from_millis(500),
         connections: 100,
         rate: 1000.try_into().unwrap(),

@@ -7,8 +7,11 @@ use crate::error::{ErrorKind, IoError};
 use crate::facts;
 use crate::lists::{name_kind, version};
 use base64::Engine;
+use berth_api::cluster::EndpointType;
+use berth_api::gateway::ClusterName;
 use berth_api::{Cluster, EtcdCluster, labels, names};
 use berth_plan::digest::sha256;
+use berth_plan::gateway_hosts;
 use berth_plan::object_meta::{annotation, deleting, label, uid};
 use berth_plan::observed::{AttachmentSeen, Published};
 use berth_plan::{MetaCluster, Observed, Settings};
@@ -203,9 +206,15 @@ pub async fn observe_cluster(
     }
     let key = ObjectKey::cluster(Kind::Namespace, names::control_plane_namespace(namespace, name));
     let team = ObjectKey::cluster(Kind::Namespace, namespace);
-    let (live, team, published, attachment) =
-        futures::join!(io.get(&key), io.get(&team), published(io, namespace, name), attachment(io, cluster, namespace));
+    let (live, team, published, attachment, host_is_of) = futures::join!(
+        io.get(&key),
+        io.get(&team),
+        published(io, namespace, name),
+        attachment(io, cluster, namespace),
+        host_is_of(io, cluster, namespace, name)
+    );
     snapshot.observed.attachment = attachment?;
+    snapshot.observed.host_is_of = host_is_of?;
     if let Some(team) = permitted(team)?.flatten() {
         snapshot.observed.team_namespace_ends = deleting(&team);
         snapshot.observed.team_uid = Some(uid(&team).to_owned());
@@ -327,6 +336,16 @@ async fn attachment(io: &Io, cluster: &Cluster, namespace: &str) -> Result<Attac
         Some(None) => AttachmentSeen::Missing,
         None => AttachmentSeen::Unknown,
     })
+}
+
+/// Reads who else has the name that it asks for at the platform's gateway.
+async fn host_is_of(io: &Io, cluster: &Cluster, namespace: &str, name: &str) -> Result<Option<ClusterName>, IoError> {
+    let asked = &cluster.spec.endpoint;
+    let host = asked.host.as_ref().filter(|_| asked.type_ == EndpointType::Gateway);
+    let Some(host) = host else { return Ok(None) };
+    let services = permitted(io.list(Kind::Service, None, Some(&gateway_hosts::selector(host))).await)?;
+    let own = ClusterName { namespace: namespace.to_owned(), name: name.to_owned() };
+    Ok(services.and_then(|services| gateway_hosts::other(&services, host, &own)))
 }
 
 /// Reads the children of an `EtcdCluster`.

@@ -59,7 +59,7 @@ impl<'a> Tenant<'a> {
             service.filter(|s| is_ours(s)),
             handed_out,
             &observed.meta,
-            (settings, &cp_namespace),
+            (settings, &cp_namespace, observed.host_is_of.as_ref()),
         );
         let etcd = observed.get(&ObjectKey::namespaced(Kind::EtcdCluster, &*cp_namespace, names::ETCD));
         let etcd = etcd.filter(|e| is_ours(e)).and_then(|e| serde_json::from_value::<EtcdCluster>(e.clone()).ok());

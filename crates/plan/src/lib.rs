@@ -12,6 +12,7 @@ pub mod ending;
 pub mod etcd_home;
 pub mod failure;
 pub mod fleet;
+pub mod gateway_hosts;
 pub mod leads;
 pub mod meta_cluster;
 pub mod model;

@@ -11,6 +11,7 @@ use crate::objects::service_address::RefusedAddress;
 use crate::room::Volume;
 use crate::secrets::SecretFacts;
 use berth_api::cluster::NodesStatus;
+use berth_api::gateway::ClusterName;
 use berth_api::text::TenantText;
 use berth_api::version::Version;
 use berth_pki::{CertInfo, PkiError, Root};
@@ -61,6 +62,8 @@ pub struct Observed {
     pub attachment: AttachmentSeen,
     /// Why the operator does not connect to `spec.endpoint.host`: it leads to an address that is no tenant's.
     pub refused_host: Option<TenantText>,
+    /// Who else has `spec.endpoint.host` at the platform's gateway.
+    pub host_is_of: Option<ClusterName>,
     /// The volumes of etcd's members, by member: read where the spec asks more of their nodes than what runs.
     pub volumes: BTreeMap<String, Volume>,
     /// What etcd's members said, if they were asked.

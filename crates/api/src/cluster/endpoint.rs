@@ -46,7 +46,7 @@ pub struct Endpoint {
     /// balancer's with LoadBalancer, the tenant's name at the gateway with Gateway; required with NodePort. With NodePort and LoadBalancer, a new
     /// IP address restarts the API servers one by one; a new name does not. With Gateway it is a DNS name that the platform team allows (chart
     /// value `writers.hosts`), not below the gateway's domain, with a DNS record that leads to the gateway; the tenant's own name keeps
-    /// working. A name that two tenants have leads to the one whose Service is older.
+    /// working. Each name is one tenant's: who asks for it first has it until the field is changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-zA-Z0-9]([-a-zA-Z0-9.:]*[a-zA-Z0-9])?$"))]
     pub host: Option<String>,

@@ -7,6 +7,7 @@ fn service(at: (&str, &str), cluster: &str, names: &[&str], created: i64, uid: &
     let exposed = Exposed {
         cluster: ClusterName { namespace: "team-a".to_owned(), name: cluster.to_owned() },
         names: names.iter().map(|name| (*name).to_owned()).collect(),
+        former_names: vec![],
         source_ranges: None,
         max_connections: Some(7),
     };
@@ -53,6 +54,23 @@ fn a_tenant_has_its_names_and_the_addresses_of_its_own_namespace() {
     assert_eq!(table.routes[0].endpoints, [at("10.0.0.1:6443", "p1", true), at("10.0.0.2:6443", "p2", false)]);
     assert_eq!((&table.routes[1].endpoints[..], table.routes[0].max_connections), (&[][..], Some(7)));
     assert_eq!(table.ignored, BTreeMap::new());
+}
+
+#[test]
+fn a_former_name_is_whose_it_was_until_another_has_it() {
+    let former = |mut of: (Key, ServiceFacts), names: &[&str]| {
+        let exposed = of.1.exposed.as_mut().unwrap();
+        exposed.former_names = names.iter().map(|name| (*name).to_owned()).collect();
+        of
+    };
+    let first = former(own("a", &["a"], 1, "1"), &["X.example", "y.example"]);
+    let second = former(own("b", &["b"], 2, "2"), &["x.example"]);
+    let table_of = |third: &[&str]| table([first.clone(), second.clone(), own("c", third, 3, "3")], &[]);
+    let both = table_of(&["c"]);
+    assert_eq!(names_of(&both), [("a", vec!["a", "x.example", "y.example"]), ("b", vec!["b"]), ("c", vec!["c"])]);
+    let asked = table_of(&["c", "x.example"]);
+    assert_eq!(names_of(&asked), [("a", vec!["a", "y.example"]), ("b", vec!["b"]), ("c", vec!["c", "x.example"])]);
+    assert_eq!((both.ignored, asked.ignored), (BTreeMap::new(), BTreeMap::new()));
 }
 
 #[test]

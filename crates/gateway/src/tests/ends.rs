@@ -41,6 +41,24 @@ async fn what_happens_to_one_side_is_passed_on_to_the_other() {
     world.ended(Ended::ClientReset).await;
 }
 
+/// Otherwise whoever says nothing more would count as one of the tenant's connections for ever.
+#[tokio::test]
+async fn a_client_that_stays_when_the_api_server_has_ended_is_reset() {
+    let world = World::start(Limits { stays: Duration::from_millis(200), ..limits() });
+    let raw = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    world.has(&[("acme", &[(raw.local_addr().unwrap(), true)])]);
+    let mut client = world.connect().await;
+    let hello = crate::hello::tests::hello("acme.example.com", 0);
+    client.write_all(&hello).await.unwrap();
+    let (mut server, _) = raw.accept().await.unwrap();
+    server.read_exact(&mut vec![0; hello.len()]).await.unwrap();
+    server.shutdown().await.unwrap();
+    assert_eq!(client.read(&mut [0; 1]).await.unwrap(), 0);
+    world.ended(Ended::ClientReset).await;
+    is_reset(&mut server).await;
+    assert_eq!(world.gateway.live.rows().own[0].1.open, 0);
+}
+
 #[tokio::test]
 async fn an_api_server_that_is_unready_keeps_its_connections_and_one_that_is_gone_does_not() {
     let world = World::start(limits());

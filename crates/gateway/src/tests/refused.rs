@@ -210,6 +210,7 @@ async fn when_it_is_full_nobody_is_let_in_and_nothing_is_written() {
     works(&mut first).await;
     drop(first);
     world.line().await;
+    drop(acme.through(&world, "acme").await);
     let fast = World::start(Limits { rate_in_all: 1.try_into().ok(), ..limits() });
     fast.has(&[("acme", &[(acme.address, true)])]);
     for _ in 0..2 {
@@ -243,6 +244,8 @@ async fn one_tenants_flood_and_silence_cost_no_other_a_call() {
     let rows = world.gateway.live.rows();
     let of = |name: &str| rows.own.iter().find(|(cluster, _)| cluster.name == name).unwrap().1.refused;
     assert_eq!((of("acme").iter().sum::<u64>(), of("flood").iter().sum::<u64>()), (0, 200));
+    let open: Vec<_> = rows.own.iter().map(|(cluster, sum)| (cluster.name.as_str(), sum.open)).collect();
+    assert_eq!(open, [("acme", 1), ("flood", 0)], "who led nowhere does not count any more");
     works(&mut tls).await;
 }
 

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use berth_api::conditions::ConditionType;
 use berth_api::gateway::{ANNOTATION, ClusterName, Exposed, LABEL, LABELLED};
 use berth_api::names;
-use berth_testkit::fixtures::eventually;
+use berth_testkit::fixtures::{eventually, until};
 use k8s_openapi::api::core::v1::{Secret, Service};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
@@ -34,6 +34,21 @@ async fn leads_to(team: &Team, server: &str) {
 }
 
 #[tokio::test]
+async fn a_host_is_the_first_ones_until_it_gives_it_up() {
+    let server = shared_operator().await;
+    let (first, second) = (Team::new(server).await, Team::new(server).await);
+    let asked = || json!({"endpoint": {"type": "Gateway", "host": "shared.acme.example"}});
+    first.create(asked()).await.expect("Cluster");
+    first.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    second.create(asked()).await.expect("Cluster");
+    let of = format!("shared.acme.example is the name of Cluster {}/{ACME}, which had it first", first.ns);
+    second.says_of(ConditionType::Ready, "NotAllowed", &of).await;
+    first.spec(json!({"endpoint": {"host": null}})).await.expect("patch");
+    second.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    leads_to(&second, "https://shared.acme.example:8443").await;
+}
+
+#[tokio::test]
 async fn a_tenant_goes_behind_the_gateway_and_comes_back_and_restarts_nothing() {
     let team = Team::new(shared_operator().await).await;
     team.create(json!({"endpoint": {"type": "Gateway", "host": "api.acme.example"}})).await.expect("Cluster");
@@ -42,7 +57,8 @@ async fn a_tenant_goes_behind_the_gateway_and_comes_back_and_restarts_nothing() 
     let cluster = ClusterName { namespace: team.ns.clone(), name: ACME.to_owned() };
     let of = |names: &[&str]| {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        Exposed { cluster: cluster.clone(), names, source_ranges: None, max_connections: None }
+        let former_names = vec![];
+        Exposed { cluster: cluster.clone(), names, former_names, source_ranges: None, max_connections: None }
     };
     assert_eq!(told(&team).await, Some(of(&[&own, "api.acme.example"])));
     leads_to(&team, "https://api.acme.example:8443").await;
@@ -51,7 +67,7 @@ async fn a_tenant_goes_behind_the_gateway_and_comes_back_and_restarts_nothing() 
     let before = workloads(&team).await;
     team.spec(json!({"endpoint": {"type": "ClusterIP", "host": null}})).await.expect("patch");
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
-    assert_eq!(told(&team).await, None);
+    until(SOON, "the gateway to be told nothing", async || told(&team).await.is_none()).await;
     let service = team.inside::<Service>().get(names::APISERVER).await.expect("the Service");
     let address = service.spec.and_then(|spec| spec.cluster_ip).expect("an address");
     leads_to(&team, &format!("https://{address}:6443")).await;

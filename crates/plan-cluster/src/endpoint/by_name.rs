@@ -3,7 +3,7 @@
 use crate::validate::writers;
 use berth_api::cluster::{self, EndpointType};
 use berth_api::conditions::Reason;
-use berth_api::gateway::comparable;
+use berth_api::gateway::{ClusterName, comparable};
 use berth_plan::model::State;
 use berth_plan::settings::Settings;
 use std::net::IpAddr;
@@ -14,8 +14,12 @@ pub(super) fn own(asked: &cluster::Endpoint, settings: &Settings, cp_namespace: 
     Some((gateway.name(cp_namespace), gateway.port.into()))
 }
 
-/// Why a tenant that asks to be behind the gateway is not, if so. `own`: its name there.
-pub(super) fn refusal(host: Option<&str>, own: Option<&str>, settings: &Settings) -> Option<State> {
+/// Why a tenant that asks to be behind the gateway is not, if so: for what host, whose that is already, and its own name there.
+pub(super) fn refusal(
+    (host, host_is_of): (Option<&str>, Option<&ClusterName>),
+    own: Option<&str>,
+    settings: &Settings,
+) -> Option<State> {
     let (Some(gateway), Some(own)) = (&settings.gateway, own) else {
         let why = "spec.endpoint.type: Gateway is not allowed, since the platform has no gateway. Set another type, or ask the platform team to set gateway.enabled and gateway.domain in the values of Berth's chart";
         return Some(State::blocked(Reason::NotAllowed, why));
@@ -38,5 +42,12 @@ pub(super) fn refusal(host: Option<&str>, own: Option<&str>, settings: &Settings
         );
         return Some(State::blocked(Reason::InvalidSpec, why));
     }
-    writers::host(&name, &settings.writers).err()
+    let taken = host_is_of.map(|other| {
+        let why = format!(
+            "spec.endpoint.host: {host} is the name of Cluster {}/{}, which had it first. Set another name, or remove the field",
+            other.namespace, other.name
+        );
+        State::blocked(Reason::NotAllowed, why)
+    });
+    writers::host(&name, &settings.writers).err().or(taken)
 }

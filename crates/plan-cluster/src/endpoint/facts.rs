@@ -8,6 +8,7 @@ use crate::vpc::addresses;
 use berth_api::Cluster;
 use berth_api::cluster::{EndpointType, PublishedEndpoint};
 use berth_api::conditions::Reason;
+use berth_api::gateway::ClusterName;
 use berth_api::names;
 use berth_plan::meta_cluster::MetaCluster;
 use berth_plan::model::State;
@@ -58,7 +59,7 @@ impl Endpoint {
         service: Option<&Value>,
         handed_out: Option<String>,
         meta: &MetaCluster,
-        (settings, cp_namespace): (&Settings, &str),
+        (settings, cp_namespace, host_is_of): (&Settings, &str, Option<&ClusterName>),
     ) -> Self {
         let asked = &cluster.spec.endpoint;
         let at = |path: &str| service.and_then(|s| s.pointer(path));
@@ -74,7 +75,7 @@ impl Endpoint {
         let name = behind.as_ref().map(|(name, _)| name.as_str());
         let host = wanted_host(asked.host.as_deref(), &own, meta).and_then(|host| {
             let is_behind = asked.type_ == EndpointType::Gateway;
-            let refused = is_behind.then(|| by_name::refusal(host.as_deref(), name, settings)).flatten();
+            let refused = is_behind.then(|| by_name::refusal((host.as_deref(), host_is_of), name, settings)).flatten();
             refused.map_or(Ok(host), Err)
         });
         let given = wanted_address(asked.advertise_address.as_deref(), &own, &balanced, meta);

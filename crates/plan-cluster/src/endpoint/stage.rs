@@ -58,8 +58,10 @@ fn objects(t: &Tenant<'_>) -> Result<Vec<Object>, State> {
         load_balancer_source_ranges: endpoint.service.load_balancer_source_ranges.clone(),
     };
     let objects = render_apiserver_service(templates, &values)?;
+    let host = t.endpoint.host.as_ref().ok().and_then(Option::as_deref);
+    let host = host.filter(|_| endpoint.type_ == EndpointType::Gateway);
     match exposed {
-        Some(exposed) => objects.into_iter().map(|object| gateway::tell(object, &exposed)).collect(),
+        Some(exposed) => objects.into_iter().map(|object| gateway::tell(object, &exposed, host)).collect(),
         None => Ok(objects),
     }
 }

@@ -3,7 +3,7 @@
 use super::endpoint::{dialled, has_san, server};
 use super::*;
 use berth_api::cluster::EndpointType;
-use berth_api::gateway::{ANNOTATION, Exposed, LABEL, LABELLED};
+use berth_api::gateway::{ANNOTATION, ClusterName, Exposed, LABEL, LABELLED};
 use berth_plan::Action;
 use berth_plan::object_meta::{annotation, label};
 use berth_plan::settings::Gateway;
@@ -69,6 +69,9 @@ fn it_goes_behind_the_gateway_and_comes_back_without_a_restart() {
     assert_eq!((&*status, &*reason), ("False", "NoIPAddress"));
     assert!(message.contains(&format!("by the name {OWN} alone. Set spec.endpoint.advertiseAddress")), "{message}");
     ask(&mut f, json!({}));
+    let first = writes(&f);
+    let service = Fixture::key(Kind::Service, names::APISERVER).to_string();
+    assert!(!first.contains(&format!("apply {service}")), "kubeconfigs have the name: {first:#?}");
     f.rest();
     assert_eq!((told(&f), server(&f), pods(&f)), (None, before, pods_before));
     assert_eq!(f.plan().plan.first_problem(), None);
@@ -92,7 +95,23 @@ fn a_host_that_kubeconfigs_have_leads_to_it_until_they_have_another() {
     f.seconds(151);
     f.reconcile();
     assert_eq!(server(&f), "https://b.acme.example:443");
+    f.reconcile();
     assert_eq!(told(&f).unwrap(), [OWN, "b.acme.example"]);
+    // Nodes have the kubeconfig from before, and the certificate has the name.
+    let former = |f: &Fixture| {
+        let exposed: Value = serde_json::from_str(annotation(service(f), ANNOTATION).unwrap()).unwrap();
+        exposed["formerNames"].clone()
+    };
+    assert_eq!(former(&f), json!(["api.acme.example"]));
+    ask(&mut f, json!({"type": "Gateway"}));
+    f.reconcile();
+    f.seconds(151);
+    f.rest();
+    assert_eq!((told(&f).unwrap(), former(&f)), (vec![OWN.to_owned()], json!(["api.acme.example", "b.acme.example"])));
+    ask(&mut f, json!({"type": "Gateway", "host": "b.acme.example"}));
+    f.seconds(151);
+    f.rest();
+    assert_eq!(former(&f), json!(["api.acme.example"]));
 }
 
 #[test]
@@ -148,6 +167,27 @@ fn what_is_refused_changes_nothing_of_what_runs() {
     ask(&mut f, json!({"type": "Gateway", "host": OWN}));
     f.rest();
     assert_eq!((told(&f).unwrap(), server(&f)), (vec![OWN.to_owned()], format!("https://{OWN}:443")));
+}
+
+#[test]
+fn a_host_that_another_tenant_has_is_that_ones_and_told_so() {
+    let mut f = up(json!({"type": "Gateway"}));
+    let taken = Some(ClusterName { namespace: "team-b".into(), name: "other".into() });
+    f.world.observed.host_is_of = taken.clone();
+    ask(&mut f, json!({"type": "Gateway", "host": "api.acme.example"}));
+    let why = blocked(&f.reconcile(), StageId::Endpoint, Reason::NotAllowed);
+    let says = "spec.endpoint.host: api.acme.example is the name of Cluster team-b/other, which had it first. Set";
+    assert!(why.starts_with(says), "{why}");
+    assert_eq!((told(&f).unwrap(), f.condition("Available").0), (vec![OWN.to_owned()], "True".to_owned()));
+    f.world.observed.host_is_of = None;
+    f.rest();
+    assert_eq!(told(&f).unwrap(), [OWN, "api.acme.example"]);
+    let value = berth_plan::gateway_hosts::value("api.acme.example");
+    assert_eq!(label(service(&f), berth_plan::gateway_hosts::LABEL), Some(&*value), "by which it is found");
+    // Its own name needs nobody's leave, and is nobody else's.
+    ask(&mut f, json!({"type": "Gateway"}));
+    f.rest();
+    assert_eq!(label(service(&f), berth_plan::gateway_hosts::LABEL), None);
 }
 
 #[test]

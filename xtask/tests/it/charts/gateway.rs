@@ -56,13 +56,14 @@ fn limits_are_given_where_there_are_some() {
         all.into_iter().filter(|arg| arg.starts_with("--max")).collect::<Vec<_>>()
     };
     let most = ["--max-connections=10000", "--max-rate=500", "--max-connections-in-all=50000"];
-    assert_eq!(args(&[]), [&most[..], &["--max-opening-per-source=256"]].concat());
+    let source = ["--max-connections-per-source=5000", "--max-rate-per-source=200", "--max-opening-per-source=256"];
+    assert_eq!(args(&[]), [&most[..], &source].concat());
     let told = args(&[
         "gateway.maxRateInAll=1000000",
         "gateway.maxConnectionsPerSource=2000000",
-        "gateway.maxRatePerSource=7",
+        "gateway.maxRatePerSource=0",
     ]);
-    let more = ["--max-rate-in-all=1000000", "--max-connections-per-source=2000000", "--max-rate-per-source=7"];
+    let more = ["--max-rate-in-all=1000000", "--max-connections-per-source=2000000", "--max-rate-per-source=0"];
     assert_eq!(told, [&most[..], &more, &["--max-opening-per-source=256"]].concat());
 }
 
@@ -203,7 +204,12 @@ fn values_of_it_that_make_no_sense_are_refused() {
         (&["gateway.proxyProtocolFrom={10.0.0.1}"], "/gateway/proxyProtocolFrom"),
         (&["gateway.drain=10m"], "drain"),
         (&["gateway.maxConnections=0"], "/gateway/maxConnections"),
-        (&["gateway.maxRatePerSource=0"], "/gateway/maxRatePerSource"),
+        (&["gateway.maxRateInAll=0"], "/gateway/maxRateInAll"),
+        (&["gateway.maxRate=0"], "/gateway/maxRate"),
+        (&["gateway.maxConnectionsInAll=0"], "/gateway/maxConnectionsInAll"),
+        (&["gateway.maxConnectionsPerSource=-1"], "/gateway/maxConnectionsPerSource"),
+        (&["gateway.maxRatePerSource=-1"], "/gateway/maxRatePerSource"),
+        (&["gateway.maxOpeningPerSource=0"], "/gateway/maxOpeningPerSource"),
     ] {
         let set: Vec<&str> = values.iter().flat_map(|value| ["--set", value]).collect();
         let output = helm(&[&["template", "berth", "berth"][..], &set].concat());

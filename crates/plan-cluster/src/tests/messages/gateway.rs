@@ -1,6 +1,7 @@
 //! Situations of a tenant behind the platform's gateway.
 
 use super::*;
+use berth_api::gateway::ClusterName;
 use berth_plan::settings::Gateway;
 
 /// There is a gateway, and the spec asks for this host there.
@@ -23,6 +24,11 @@ pub(super) const GATEWAY: &[Case] = &[
     ("a range of spec.endpoint.gateway.sourceRanges is none", |f| {
         behind(f, None);
         f.cluster.spec.endpoint.gateway.source_ranges = Some(vec!["203.0.113.0".into()]);
+    }),
+    ("spec.endpoint.host behind the gateway is another tenant's", |f| {
+        behind(f, Some("api.acme.example"));
+        f.settings.writers.hosts = vec!["*".into()];
+        f.world.observed.host_is_of = Some(ClusterName { namespace: "team-b".into(), name: "other".into() });
     }),
     ("spec.endpoint.host behind the gateway is not allowed", |f| behind(f, Some("api.acme.example"))),
 ];
