@@ -39,7 +39,7 @@ const KEPT: usize = 128 * 1024;
 
 /// How long what was sent to a client, or to an API server, may stay without an answer. Keepalive does not look while something is on its way.
 const CLIENT_ANSWERS: Duration = Duration::from_mins(10);
-const API_SERVER_ANSWERS: Duration = Duration::from_secs(60);
+const API_SERVER_ANSWERS: Duration = Duration::from_mins(1);
 
 /// For a client's connection.
 pub(crate) fn set_up(stream: &TcpStream) -> io::Result<()> {
