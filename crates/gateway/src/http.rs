@@ -100,6 +100,7 @@ mod tests {
         let _open = tenant.admit("10.0.0.1".parse().unwrap(), &limits()).unwrap();
         tenant.traffic.refused.add(Ended::TooMany);
         gateway.ends.add(Ended::UnknownName);
+        gateway.is_stale[1].store(true, Relaxed);
         let answer = answer("/metrics", &gateway, true);
         assert_eq!(answer.headers()[CONTENT_TYPE], OPEN_METRICS);
         let text = answer.into_body().collect().await.unwrap().to_bytes();
@@ -113,6 +114,8 @@ mod tests {
             r#"berth_gateway_connections_ended_total{reason="UnknownName"} 1"#,
             r#"berth_gateway_connections_ended_total{reason="Drained"} 0"#,
             r#"berth_gateway_services_ignored{reason="Foreign"} 0"#,
+            r#"berth_gateway_watch_failing{resource="services"} 0"#,
+            r#"berth_gateway_watch_failing{resource="endpointslices"} 1"#,
             "berth_gateway_tenants 1",
             "berth_gateway_connections 0",
             "berth_gateway_log_lines_lost_total 0",

@@ -5,6 +5,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::ended::Ended;
 use crate::live::Rows;
@@ -29,6 +30,11 @@ pub(crate) fn text(gateway: &Gateway) -> String {
     let lost: Counter = Counter::default();
     lost.inc_by(gateway.log.lost());
     registry.register("log_lines_lost", "Lines of the access log that were not written", lost);
+    let stale: Family<[(&str, &str); 1], Gauge> = Family::default();
+    for (what, is_stale) in ["services", "endpointslices"].into_iter().zip(&gateway.is_stale) {
+        stale.get_or_create(&[("resource", what)]).set(is_stale.load(Relaxed).into());
+    }
+    registry.register("watch_failing", "1 while a watch fails: what is known of the resource gets old", stale);
     let mut text = String::new();
     // Writing into a String cannot fail.
     let _ = encode(&mut text, &registry);

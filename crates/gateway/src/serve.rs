@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
@@ -38,6 +38,8 @@ pub(crate) struct Gateway {
     pub(crate) limits: Limits,
     pub(crate) ends: Ends,
     pub(crate) log: Log,
+    /// What is known of Services, and of EndpointSlices, gets old: their watch fails.
+    pub(crate) is_stale: [AtomicBool; 2],
     /// It ends: nobody is let in, and who is in leaves within the time for that.
     pub(crate) stop: CancellationToken,
     /// Connections, from the moment that they are accepted.
@@ -58,6 +60,7 @@ impl Gateway {
             limits,
             ends: Ends::default(),
             log,
+            is_stale: Default::default(),
             stop: CancellationToken::new(),
             connections: TaskTracker::new(),
             next: AtomicU64::default(),

@@ -41,6 +41,9 @@ pub(crate) async fn run(client: &Client, gateway: &Gateway, is_known: &AtomicBoo
         for one in several {
             known.see(one);
         }
+        for (is_stale, error) in gateway.is_stale.iter().zip(&known.errors) {
+            is_stale.store(error.is_some(), Relaxed);
+        }
         if known.services.is_complete() && known.slices.is_complete() {
             gateway.live.update(build(known.services.all(), known.slices.all()));
             if !is_known.swap(true, Relaxed) {

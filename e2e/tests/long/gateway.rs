@@ -47,7 +47,7 @@ fn work(world: &World, address: &str, machine: &Worker) -> Result<()> {
     a.wait_ready()?;
     b.wait_ready()?;
     let (to_a, to_b) = (through(&a, address)?, through(&b, address)?);
-    each_is_found_by_its_name(&a, (&to_a, &to_b), address)?;
+    each_is_found_by_its_name(world, &a, (&to_a, &to_b), address)?;
 
     println!("    a machine joins by the name");
     let output = machine
@@ -111,7 +111,7 @@ fn work(world: &World, address: &str, machine: &Worker) -> Result<()> {
 }
 
 /// Each credential opens its own tenant, and no name none.
-fn each_is_found_by_its_name(a: &Tenant<'_>, (to_a, to_b): (&str, &str), address: &str) -> Result<()> {
+fn each_is_found_by_its_name(world: &World, a: &Tenant<'_>, (to_a, to_b): (&str, &str), address: &str) -> Result<()> {
     let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
     Kube::new(to_a)?.create(&core("default", "configmaps"), &map("of-a"))?;
     Kube::new(to_b)?.create(&core("default", "configmaps"), &map("of-b"))?;
@@ -124,11 +124,25 @@ fn each_is_found_by_its_name(a: &Tenant<'_>, (to_a, to_b): (&str, &str), address
     let stranger = Kube::with_user_of(to_a, to_b)?.get(&core("default", "configmaps"));
     ensure!(stranger.is_err(), "credentials of one tenant open the other");
     let nameless = at(&a.kubeconfig()?, &format!("https://{address}:6443"))?;
-    let refused = Kube::new(&nameless)?.get("/version");
-    ensure!(refused.is_err(), "without a name a tenant is found");
-    let unknown = Kube::new(&under_name(&nameless, &format!("nobody-00000000.{DOMAIN}"))?)?.get("/version");
-    ensure!(unknown.is_err(), "a name that nobody has leads somewhere");
-    Ok(())
+    refused(world, "NoName", &nameless)?;
+    refused(world, "UnknownName", &under_name(&nameless, &format!("nobody-00000000.{DOMAIN}"))?)
+}
+
+/// A client gets nowhere for that reason. Without it a name that leads elsewhere would look the same, by its certificate.
+fn refused(world: &World, reason: &str, kubeconfig: &str) -> Result<()> {
+    let row = format!("berth_gateway_connections_ended_total{{reason=\"{reason}\"}} ");
+    let count = || -> Result<u64> {
+        let all = gateways(world)?.iter().map(|pod| metrics(world, pod)).collect::<Result<Vec<_>>>()?;
+        let counts =
+            all.iter().flat_map(|text| text.lines()).filter_map(|line| line.strip_prefix(&row)?.parse::<u64>().ok());
+        Ok(counts.sum())
+    };
+    let before = count()?;
+    ensure!(Kube::new(kubeconfig)?.get("/version").is_err(), "{reason}: it leads somewhere");
+    until(&format!("{reason} to be counted"), || {
+        ensure!(count()? > before, "{row}{before}");
+        Ok(())
+    })
 }
 
 /// A Service that somebody labels elsewhere leads nowhere, and is counted with the name that was refused.
@@ -155,7 +169,7 @@ fn what_does_not_count(world: &World, a: &Tenant<'_>, address: &str) -> Result<(
         Ok(())
     })?;
     let kubeconfig = under_name(&at(&a.kubeconfig()?, &format!("https://{address}:6443"))?, &stolen)?;
-    ensure!(Kube::new(&kubeconfig)?.get("/version").is_err(), "a name of a Service elsewhere leads somewhere");
+    refused(world, "UnknownName", &kubeconfig)?;
     world.kube.delete(&format!("{}/kube-apiserver", core(&a.namespace, "services")))
 }
 

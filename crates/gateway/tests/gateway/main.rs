@@ -56,6 +56,10 @@ async fn what_services_and_slices_say_is_used_at_once_and_kept_while_the_api_is_
     server.stop_apiserver();
     until("a word about it", async || gateway.count("cannot watch") > errors).await;
     assert_eq!(gateway.ask("api.acme.example").await, Answer::Reset, "what was known counts");
+    until("a metric for it", async || {
+        gateway.get("/metrics").await.1.contains(r#"berth_gateway_watch_failing{resource="services"} 1"#)
+    })
+    .await;
     assert_eq!(gateway.get("/readyz").await.0, 200);
     server.start_apiserver().await.unwrap();
     delete_service(&server, &home).await;

@@ -115,8 +115,11 @@ fn it_is_alone_in_a_namespace_and_all_that_selects_its_pods_is_there() {
     for value in ["gateway.createNamespace=false", "gateway.namespace=berth-system"] {
         assert!(on(&[value]).iter().all(|o| o["kind"] != "Namespace"), "{value}");
     }
-    // The operator's own selectors find none of its pods.
-    assert_ne!(pod["app.kubernetes.io/component"], "operator");
+    // NetworkPolicies of tenants let pods in that have these (plan-cluster/src/isolation). The operator's own selectors find none of them.
+    assert_eq!(
+        (&pod["app.kubernetes.io/name"], &pod["app.kubernetes.io/component"]),
+        (&json!("berth"), &json!("gateway"))
+    );
 }
 
 #[test]
@@ -202,6 +205,8 @@ fn values_of_it_that_make_no_sense_are_refused() {
         (&["gateway.hostPort=70000"], "/gateway/hostPort"),
         (&["gateway.service.type=ExternalName"], "/gateway/service/type"),
         (&["gateway.proxyProtocolFrom={10.0.0.1}"], "/gateway/proxyProtocolFrom"),
+        (&["gateway.proxyProtocolFrom={10.0.0.0/33}"], "/gateway/proxyProtocolFrom"),
+        (&["gateway.proxyProtocolFrom={fd00::/129}"], "/gateway/proxyProtocolFrom"),
         (&["gateway.drain=10m"], "drain"),
         (&["gateway.maxConnections=0"], "/gateway/maxConnections"),
         (&["gateway.maxRateInAll=0"], "/gateway/maxRateInAll"),
