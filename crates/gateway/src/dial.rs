@@ -22,14 +22,13 @@ pub(crate) async fn dial(tenant: &Tenant, patience: Duration) -> Result<(TcpStre
     let mut tried = vec![];
     let mut ended = Ended::Unreachable;
     for _ in 0..TRIES {
-        let lease = match tenant.pick(&tried, Instant::now()) {
+        let lease = match tenant.pick(&tried, Instant::now(), patience) {
             Ok(lease) => lease,
             Err(why) => {
                 ended = if tried.is_empty() { why } else { ended };
                 break;
             }
         };
-        lease.is_tried(Instant::now() + patience);
         let connected = tokio::select! {
             connected = timeout(patience, TcpStream::connect(lease.address())) => connected,
             () = lease.gone() => Ok(Err(std::io::ErrorKind::ConnectionRefused.into())),

@@ -84,7 +84,7 @@ impl Live {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tenant::tests::route;
+    use crate::tenant::tests::{PATIENCE, route};
     use crate::tests::limits;
     use std::time::Instant;
 
@@ -98,15 +98,15 @@ mod tests {
         let live = Live::default();
         live.update(table(["acme".to_owned()]));
         let acme = live.tenant("acme.example.com").unwrap();
-        let lease = acme.pick(&[], Instant::now()).unwrap();
+        let lease = acme.pick(&[], Instant::now(), PATIENCE).unwrap();
         let mut renamed = table(["acme".to_owned()]);
         renamed.routes[0].names = vec!["api.acme.example".to_owned()];
         live.update(renamed);
         assert!(live.tenant("acme.example.com").is_none());
         assert!(Arc::ptr_eq(&acme, &live.tenant("api.acme.example").unwrap()));
-        assert_eq!(acme.pick(&[], Instant::now()).unwrap().address(), lease.address());
+        assert_eq!(acme.pick(&[], Instant::now(), PATIENCE).unwrap().address(), lease.address());
         live.update(table([]));
-        assert!(live.tenant("api.acme.example").is_none() && acme.pick(&[], Instant::now()).is_err());
+        assert!(live.tenant("api.acme.example").is_none() && acme.pick(&[], Instant::now(), PATIENCE).is_err());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -107,8 +107,9 @@ impl Tenant {
         Ok(Admitted { tenant: self.clone(), client })
     }
 
-    /// The API server for the next connection, counted as one of its own until the lease ends.
-    pub(crate) fn pick(&self, tried: &[SocketAddr], now: Instant) -> Result<Lease, Ended> {
+    /// The API server for the next connection, counted as one of its own until the lease ends. One that did not take the last connection is tried
+    /// by this one alone for as long as its patience lasts.
+    pub(crate) fn pick(&self, tried: &[SocketAddr], now: Instant, patience: Duration) -> Result<Lease, Ended> {
         let mut state = self.state.lock();
         let candidate = |server: &Arc<Server>| Candidate {
             is_fit: server.is_ready.load(Relaxed)
@@ -122,7 +123,11 @@ impl Tenant {
             return Err(if some_are_ready { Ended::Unreachable } else { Ended::NoApiServer });
         };
         state.turn = at + 1;
-        Ok(Lease::of(&state.servers[at]))
+        let server = &state.servers[at];
+        if let Some(until) = server.rests.lock().as_mut() {
+            *until = now + patience;
+        }
+        Ok(Lease::of(server))
     }
 }
 
@@ -194,12 +199,6 @@ impl Lease {
         self.0.address
     }
 
-    /// If the API server did not take the last connection, it is tried by this one alone until then.
-    pub(crate) fn is_tried(&self, until: Instant) {
-        let mut rests = self.0.rests.lock();
-        *rests = rests.map(|_| until);
-    }
-
     /// The API server takes connections.
     pub(crate) fn answers(&self) {
         *self.0.rests.lock() = None;
@@ -228,6 +227,7 @@ pub(crate) mod tests {
     use crate::tests::limits;
     use futures::FutureExt as _;
 
+    pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
     const FROM: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 1, 2, 3));
 
     /// Where each is listed: address, pod, and whether it is ready.
@@ -259,35 +259,36 @@ pub(crate) mod tests {
     #[test]
     fn connections_are_spread_and_come_back_when_they_end() {
         let tenant = tenant(&route("acme", &[("10.0.0.1:1", "a", true), ("10.0.0.2:1", "b", true)]));
-        let mut leases: Vec<_> = (0..4).map(|_| tenant.pick(&[], Instant::now()).unwrap()).collect();
+        let mut leases: Vec<_> = (0..4).map(|_| tenant.pick(&[], Instant::now(), PATIENCE).unwrap()).collect();
         let to = |leases: &[Lease]| leases.iter().map(|lease| lease.address().ip().to_string()).collect::<Vec<_>>();
         assert_eq!(to(&leases), ["10.0.0.1", "10.0.0.2", "10.0.0.1", "10.0.0.2"]);
         leases.retain(|lease| lease.address().ip().to_string() == "10.0.0.2");
-        let next: Vec<_> = (0..2).map(|_| tenant.pick(&[], Instant::now()).unwrap()).collect();
+        let next: Vec<_> = (0..2).map(|_| tenant.pick(&[], Instant::now(), PATIENCE).unwrap()).collect();
         assert_eq!(to(&next), ["10.0.0.1", "10.0.0.1"]);
-        let other = tenant.pick(&[next[0].address()], Instant::now()).unwrap();
+        let other = tenant.pick(&[next[0].address()], Instant::now(), PATIENCE).unwrap();
         assert_eq!(to(&[other]), ["10.0.0.2"], "the other was tried");
         let both = ["10.0.0.1:1".parse().unwrap(), "10.0.0.2:1".parse().unwrap()];
-        assert_eq!(tenant.pick(&both, Instant::now()).unwrap_err(), Ended::Unreachable);
+        assert_eq!(tenant.pick(&both, Instant::now(), PATIENCE).unwrap_err(), Ended::Unreachable);
     }
 
     #[test]
     fn one_that_gets_unready_keeps_what_it_has_and_one_that_is_gone_does_not() {
         let tenant = tenant(&route("acme", &[("10.0.0.1:1", "a", true), ("10.0.0.2:1", "b", true)]));
-        let (first, second) = (tenant.pick(&[], Instant::now()).unwrap(), tenant.pick(&[], Instant::now()).unwrap());
+        let (first, second) =
+            (tenant.pick(&[], Instant::now(), PATIENCE).unwrap(), tenant.pick(&[], Instant::now(), PATIENCE).unwrap());
         tenant.update(&route("acme", &[("10.0.0.2:1", "b", true), ("10.0.0.1:1", "a", false)]));
         assert!(!is_gone(&first) && !is_gone(&second));
-        let third = tenant.pick(&[], Instant::now()).unwrap();
+        let third = tenant.pick(&[], Instant::now(), PATIENCE).unwrap();
         assert_eq!(third.address(), second.address(), "although it has more");
         tenant.update(&route("acme", &[("10.0.0.1:1", "a", true)]));
         assert!(!is_gone(&first) && is_gone(&second) && is_gone(&third));
         // Another pod has its address.
         tenant.update(&route("acme", &[("10.0.0.1:1", "c", true)]));
         assert!(is_gone(&first));
-        let next = tenant.pick(&[], Instant::now()).unwrap();
+        let next = tenant.pick(&[], Instant::now(), PATIENCE).unwrap();
         assert!(!is_gone(&next) && next.address() == first.address());
         tenant.end();
-        assert!(is_gone(&next) && tenant.pick(&[], Instant::now()).is_err());
+        assert!(is_gone(&next) && tenant.pick(&[], Instant::now(), PATIENCE).is_err());
     }
 
     #[test]
@@ -335,18 +336,16 @@ pub(crate) mod tests {
     fn one_that_does_not_answer_is_tried_by_one_alone_after_a_while() {
         let tenant = tenant(&route("acme", &[("10.0.0.1:1", "a", true)]));
         let now = Instant::now();
-        let after = |millis| now + std::time::Duration::from_millis(millis);
-        let lease = tenant.pick(&[], now).unwrap();
-        lease.is_tried(after(3000));
-        let _at_once = tenant.pick(&[], now).expect("nothing is known yet");
+        let after = |millis| now + Duration::from_millis(millis);
+        let lease = tenant.pick(&[], now, PATIENCE).unwrap();
+        let _at_once = tenant.pick(&[], now, PATIENCE).expect("nothing is known yet");
         lease.rests(after(1000));
-        assert_eq!(tenant.pick(&[], after(999)).unwrap_err(), Ended::Unreachable);
-        let trial = tenant.pick(&[], after(1000)).unwrap();
-        trial.is_tried(after(4000));
-        assert_eq!(tenant.pick(&[], after(3999)).unwrap_err(), Ended::Unreachable, "one is trying");
+        assert_eq!(tenant.pick(&[], after(999), PATIENCE).unwrap_err(), Ended::Unreachable);
+        let trial = tenant.pick(&[], after(1000), PATIENCE).unwrap();
+        assert_eq!(tenant.pick(&[], after(3999), PATIENCE).unwrap_err(), Ended::Unreachable, "one is trying");
         trial.answers();
-        assert!(tenant.pick(&[], after(1001)).is_ok());
+        assert!(tenant.pick(&[], after(1001), PATIENCE).is_ok());
         tenant.update(&route("acme", &[("10.0.0.1:1", "a", false)]));
-        assert_eq!(tenant.pick(&[], after(1001)).unwrap_err(), Ended::NoApiServer);
+        assert_eq!(tenant.pick(&[], after(1001), PATIENCE).unwrap_err(), Ended::NoApiServer);
     }
 }
