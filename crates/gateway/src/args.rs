@@ -2,19 +2,16 @@
 
 use anyhow::Result;
 use berth_contract::vpc::Cidr;
+use berth_edge::args::duration;
+use berth_edge::socket;
 use clap::Parser;
-use jiff::SignedDuration;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 use tokio::net::TcpListener;
 
 use crate::limits::Limits;
-use crate::socket;
 use crate::sources::Most;
-
-/// Where it listens by itself. IPv6 is left out where the node has none.
-const LISTEN: [&str; 2] = ["0.0.0.0:8443", "[::]:8443"];
 
 /// How long a client may stay when the API server has ended.
 const STAYS: Duration = Duration::from_secs(30);
@@ -95,21 +92,8 @@ impl Args {
 
     /// Listens where it is told to.
     pub(crate) fn listeners(&self) -> Result<Vec<TcpListener>> {
-        if !self.listen.is_empty() {
-            return self.listen.iter().copied().map(socket::listen).collect();
-        }
-        let [first, second] =
-            LISTEN.map(|address| address.parse::<SocketAddr>().map_err(anyhow::Error::from).and_then(socket::listen));
-        if let Err(error) = &second {
-            eprintln!("berth-gateway: {error:#}");
-        }
-        Ok(std::iter::once(first?).chain(second).collect())
+        socket::listen_all(&self.listen)
     }
-}
-
-/// Such as 90s, 10m or 1h 30m.
-fn duration(text: &str) -> Result<Duration> {
-    Ok(Duration::try_from(text.parse::<SignedDuration>()?)?)
 }
 
 #[cfg(test)]

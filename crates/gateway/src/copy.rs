@@ -1,5 +1,6 @@
 //! Bytes from one side to the other, both ways.
 
+use berth_edge::socket;
 use std::io::{self, ErrorKind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -8,7 +9,6 @@ use tokio::net::TcpStream;
 
 use crate::counts::Traffic;
 use crate::ended::Ended;
-use crate::socket;
 
 /// Read at once. There is a buffer only while there is something to copy: connections are idle most of the time.
 const BUFFER: usize = 8 * 1024;

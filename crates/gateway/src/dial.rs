@@ -1,11 +1,11 @@
 //! The way to an API server of a tenant.
 
+use berth_edge::socket;
 use std::time::Instant;
 use tokio::net::TcpStream;
 use tokio::time::{Duration, timeout};
 
 use crate::ended::Ended;
-use crate::socket;
 use crate::tenant::{Lease, Tenant};
 
 /// So many API servers are tried: clients wait ten seconds for the first byte of TLS.

@@ -9,7 +9,6 @@
 
 mod args;
 mod choose;
-mod client;
 mod copy;
 mod counts;
 mod dial;
@@ -17,16 +16,14 @@ mod drain;
 mod ended;
 mod facts;
 mod hello;
-mod http;
 mod kept;
 mod limits;
+mod line;
 mod live;
-mod log;
 mod metrics;
 mod opening;
 mod proxy;
 mod serve;
-mod socket;
 mod sources;
 mod table;
 mod tenant;
@@ -35,15 +32,15 @@ mod tests;
 mod watch;
 
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use clap::Parser as _;
 use tokio::signal::unix::{SignalKind, signal};
 
 use args::Args;
-use log::Log;
+use berth_edge::log::Log;
+use berth_edge::{client, http, socket};
 use serve::Gateway;
 
 /// Between two looks whether all tenants are known.
@@ -63,7 +60,7 @@ fn start(args: &Args) -> anyhow::Result<()> {
     if rustls::crypto::ring::default_provider().install_default().is_err() {
         anyhow::bail!("a TLS provider is installed already");
     }
-    socket::raise_limit();
+    socket::raise_limit("berth-gateway");
     let (log, writer) = Log::start();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let outcome = runtime.block_on(run(args, log));
@@ -82,15 +79,14 @@ async fn run(args: &Args, log: Log) -> anyhow::Result<()> {
     let metrics = socket::listen(args.metrics)?;
     let client = client::client().await?;
     let gateway = Gateway::new(args.limits(), log);
-    let is_known = Arc::new(AtomicBool::default());
-    tokio::spawn(http::serve(metrics, gateway.clone(), is_known.clone()));
-    let (watching, known) = (gateway.clone(), is_known.clone());
-    tokio::spawn(async move { watch::run(&client, &watching, &known).await });
+    tokio::spawn(http::serve(metrics, gateway.clone()));
+    let watching = gateway.clone();
+    tokio::spawn(async move { watch::run(&client, &watching).await });
     for listener in listeners {
-        let (gateway, is_known) = (gateway.clone(), is_known.clone());
+        let gateway = gateway.clone();
         tokio::spawn(async move {
             // Whoever comes sooner waits: no name is unknown only because nothing is known yet.
-            while !is_known.load(Relaxed) {
+            while !gateway.is_known.load(Relaxed) {
                 tokio::time::sleep(LOOK).await;
             }
             gateway.accept(listener).await;

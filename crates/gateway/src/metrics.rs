@@ -83,3 +83,42 @@ fn tenants(rows: &Rows, registry: &mut Registry) {
 fn number(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Table;
+    use crate::tenant::tests::route;
+    use crate::tests::limits;
+    use berth_edge::log::Log;
+
+    #[test]
+    fn metrics_are_written_so() {
+        let gateway = Gateway::new(limits(), Log::captured().0);
+        gateway.live.update(Table { routes: vec![route("acme", &[])], ..Table::default() });
+        let tenant = gateway.live.tenant("acme.example.com").unwrap();
+        let _open = tenant.admit("10.0.0.1".parse().unwrap(), &limits()).unwrap();
+        tenant.traffic.refused.add(Ended::TooMany);
+        gateway.ends.add(Ended::UnknownName);
+        gateway.is_stale[1].store(true, Relaxed);
+        let text = text(&gateway);
+        for line in [
+            r#"berth_gateway_tenant_connections{namespace="team-a",name="acme"} 1"#,
+            r#"berth_gateway_tenant_connections_opened_total{namespace="team-a",name="acme"} 1"#,
+            r#"berth_gateway_tenant_connections{namespace="",name="(others)"} 0"#,
+            r#"berth_gateway_tenant_traffic_bytes_total{namespace="team-a",name="acme",direction="up"} 0"#,
+            r#"berth_gateway_tenant_connections_refused_total{namespace="team-a",name="acme",reason="TooMany"} 1"#,
+            r#"berth_gateway_connections_ended_total{reason="UnknownName"} 1"#,
+            r#"berth_gateway_connections_ended_total{reason="Drained"} 0"#,
+            r#"berth_gateway_services_ignored{reason="Foreign"} 0"#,
+            r#"berth_gateway_watch_failing{resource="services"} 0"#,
+            r#"berth_gateway_watch_failing{resource="endpointslices"} 1"#,
+            "berth_gateway_tenants 1",
+            "berth_gateway_connections 0",
+            "berth_gateway_log_lines_lost_total 0",
+            "# EOF",
+        ] {
+            assert!(text.lines().any(|is| is == line), "{line}\n{text}");
+        }
+    }
+}

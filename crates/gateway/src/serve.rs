@@ -1,5 +1,9 @@
 //! Takes connections, and carries each to its tenant.
 
+use berth_edge::http::Told;
+use berth_edge::log::Log;
+use berth_edge::rate::quota;
+use berth_edge::socket;
 use governor::{DefaultDirectRateLimiter, RateLimiter};
 use jiff::Timestamp;
 use std::io::{self, ErrorKind};
@@ -17,12 +21,12 @@ use crate::dial::{self, dial};
 use crate::drain;
 use crate::ended::{Ended, Farewell};
 use crate::limits::Limits;
+use crate::line::Line;
 use crate::live::Live;
-use crate::log::{Line, Log};
+use crate::metrics;
 use crate::opening::{Opening, Step};
 use crate::proxy::canonical;
-use crate::socket;
-use crate::sources::{Held, Sources, quota};
+use crate::sources::{Held, Sources};
 
 /// TLS' fatal alert `unrecognized_name` (RFC 6066), before any version is agreed on.
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
@@ -38,6 +42,8 @@ pub(crate) struct Gateway {
     pub(crate) limits: Limits,
     pub(crate) ends: Ends,
     pub(crate) log: Log,
+    /// All tenants are known.
+    pub(crate) is_known: AtomicBool,
     /// What is known of Services, and of EndpointSlices, gets old: their watch fails.
     pub(crate) is_stale: [AtomicBool; 2],
     /// It ends: nobody is let in, and who is in leaves within the time for that.
@@ -60,6 +66,7 @@ impl Gateway {
             limits,
             ends: Ends::default(),
             log,
+            is_known: AtomicBool::default(),
             is_stale: Default::default(),
             stop: CancellationToken::new(),
             connections: TaskTracker::new(),
@@ -122,7 +129,8 @@ impl Gateway {
         self.ends.add(ended);
         // A load balancer that looks whether somebody listens says nothing, or who it is and no more.
         if ended != Ended::Left || visit.has_spoken {
-            self.log.say(&visit.line(begin, ended));
+            let line = visit.line(begin, ended);
+            self.log.say(&line, line.tenant.is_none());
         }
     }
 
@@ -208,6 +216,20 @@ impl Gateway {
     }
 }
 
+impl Told for Gateway {
+    fn unready(&self) -> Option<&'static str> {
+        const UNKNOWN: &str = "waiting for the lists of Services and EndpointSlices: the log says what is in the way";
+        if self.stop.is_cancelled() {
+            return Some("this gateway ends");
+        }
+        (!self.is_known.load(Relaxed)).then_some(UNKNOWN)
+    }
+
+    fn metrics(&self) -> String {
+        metrics::text(self)
+    }
+}
+
 /// The next bytes. Empty: there are no more.
 async fn read(stream: &TcpStream) -> io::Result<Vec<u8>> {
     loop {
@@ -267,5 +289,15 @@ mod tests {
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let size = size_of_val(&gateway.one(stream, "192.0.2.1:1".parse().unwrap()));
         assert!(size <= 4096, "{size} bytes");
+    }
+
+    #[test]
+    fn it_is_ready_from_when_all_is_known_until_it_ends() {
+        let gateway = Gateway::new(limits(), Log::captured().0);
+        assert!(gateway.unready().unwrap().starts_with("waiting for the lists"));
+        gateway.is_known.store(true, Relaxed);
+        assert_eq!(gateway.unready(), None);
+        gateway.stop.cancel();
+        assert_eq!(gateway.unready(), Some("this gateway ends"));
     }
 }

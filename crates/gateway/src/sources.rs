@@ -1,6 +1,7 @@
 //! How much comes from one place, whichever tenants it is for.
 
-use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use berth_edge::rate::quota;
+use governor::{DefaultKeyedRateLimiter, RateLimiter};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -97,11 +98,6 @@ impl Drop for Held {
             }
         }
     }
-}
-
-/// So many a second, and for a moment twice as many.
-pub(crate) fn quota(rate: NonZeroU32) -> Quota {
-    Quota::per_second(rate).allow_burst(rate.saturating_mul(const { NonZeroU32::new(2).unwrap() }))
 }
 
 /// With IPv6 whoever has one address has 2^64.

@@ -2,6 +2,7 @@
 
 use berth_contract::gateway::ClusterName;
 use berth_contract::vpc::Cidr;
+use berth_edge::rate::quota;
 use governor::{DefaultDirectRateLimiter, RateLimiter};
 use parking_lot::Mutex;
 use std::net::{IpAddr, SocketAddr};
@@ -17,7 +18,6 @@ use crate::counts::Traffic;
 use crate::ended::Ended;
 use crate::facts::Endpoint;
 use crate::limits::Limits;
-use crate::sources::quota;
 use crate::table::Route;
 
 /// One of them.

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
+use berth_edge::log::Log;
+use berth_edge::socket;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use serde_json::Value;
@@ -21,9 +23,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::ended::Ended;
 use crate::limits::Limits;
-use crate::log::Log;
 use crate::serve::Gateway;
-use crate::socket;
 use crate::sources::Most;
 use crate::table::{Route, Table};
 use crate::tenant::tests::route;

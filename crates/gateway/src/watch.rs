@@ -10,7 +10,7 @@ use kube::runtime::WatchStreamExt as _;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{Config, Error, Event, watcher};
 use kube::{Api, Client};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use crate::facts::{ServiceFacts, SliceFacts};
@@ -29,8 +29,8 @@ enum Told {
     Slice(Result<Event<EndpointSlice>, Error>),
 }
 
-/// For ever. `is_known`: set once all Services and all slices were listed.
-pub(crate) async fn run(client: &Client, gateway: &Gateway, is_known: &AtomicBool) {
+/// For ever.
+pub(crate) async fn run(client: &Client, gateway: &Gateway) {
     let labelled = || Config::default().labels(&format!("{LABEL}={LABELLED}"));
     let services = watcher(Api::<Service>::all(client.clone()), labelled()).backoff(Steady).map(Told::Service);
     let slices = watcher(Api::<EndpointSlice>::all(client.clone()), labelled()).backoff(Steady).map(Told::Slice);
@@ -46,7 +46,7 @@ pub(crate) async fn run(client: &Client, gateway: &Gateway, is_known: &AtomicBoo
         }
         if known.services.is_complete() && known.slices.is_complete() {
             gateway.live.update(build(known.services.all(), known.slices.all()));
-            if !is_known.swap(true, Relaxed) {
+            if !gateway.is_known.swap(true, Relaxed) {
                 eprintln!("berth-gateway: all Services and EndpointSlices are known");
             }
         }

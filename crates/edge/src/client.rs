@@ -16,7 +16,10 @@ const READ_WITHIN: Duration = Duration::from_secs(295);
 const WRITE_WITHIN: Duration = Duration::from_secs(10);
 
 /// By the pod's ServiceAccount, or by `KUBECONFIG`. No call is made.
-pub(crate) async fn client() -> Result<Client> {
+///
+/// # Errors
+/// If there is neither, or one of them cannot be read.
+pub async fn client() -> Result<Client> {
     let config = Config::infer().await.context("no access to a meta cluster; set KUBECONFIG")?;
     let mut http = HttpConnector::new();
     http.enforce_http(false);

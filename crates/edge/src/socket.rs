@@ -17,7 +17,10 @@ const AGAIN: Duration = Duration::from_secs(10);
 const TRIES: u32 = 3;
 
 /// Listens there; on `[::]` for IPv6 alone, so that `0.0.0.0` can be beside it.
-pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener> {
+///
+/// # Errors
+/// If it cannot: the address is in use, or none of this machine's.
+pub fn listen(address: SocketAddr) -> Result<TcpListener> {
     let listen = || -> io::Result<TcpListener> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         if address.is_ipv6() {
@@ -33,6 +36,24 @@ pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener> {
     listen().with_context(|| format!("cannot listen on {address}"))
 }
 
+/// Where programs listen by themselves. IPv6 is left out where the node has none.
+const LISTEN: [&str; 2] = ["0.0.0.0:8443", "[::]:8443"];
+
+/// Listens on all of them. None are given: on port 8443 of all addresses.
+///
+/// # Errors
+/// If it cannot listen on one of them.
+pub fn listen_all(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>> {
+    if !addresses.is_empty() {
+        return addresses.iter().copied().map(listen).collect();
+    }
+    let [first, second] = LISTEN.map(|address| address.parse().map_err(anyhow::Error::from).and_then(listen));
+    if let Err(error) = &second {
+        eprintln!("{error:#}");
+    }
+    Ok(std::iter::once(first?).chain(second).collect())
+}
+
 /// What the kernel keeps of a connection for either side at most; it counts twice as much, with what it needs itself. Without a bound it is megabytes
 /// for each client that asks for much and does not read it.
 const KEPT: usize = 128 * 1024;
@@ -42,12 +63,18 @@ const CLIENT_ANSWERS: Duration = Duration::from_mins(10);
 const API_SERVER_ANSWERS: Duration = Duration::from_mins(1);
 
 /// For a client's connection.
-pub(crate) fn set_up(stream: &TcpStream) -> io::Result<()> {
+///
+/// # Errors
+/// If it is gone already.
+pub fn set_up(stream: &TcpStream) -> io::Result<()> {
     set_up_for(stream, CLIENT_ANSWERS)
 }
 
 /// For one to an API server.
-pub(crate) fn set_up_server(stream: &TcpStream) -> io::Result<()> {
+///
+/// # Errors
+/// If it is gone already.
+pub fn set_up_server(stream: &TcpStream) -> io::Result<()> {
     set_up_for(stream, API_SERVER_ANSWERS)
 }
 
@@ -62,21 +89,21 @@ fn set_up_for(stream: &TcpStream, answers: Duration) -> io::Result<()> {
 }
 
 /// Says that nothing more will be sent. What was written before is sent.
-pub(crate) fn end(stream: &TcpStream) {
+pub fn end(stream: &TcpStream) {
     // Who is gone already need not be told.
     let _ = SockRef::from(stream).shutdown(Shutdown::Write);
 }
 
 /// When it is dropped it is reset.
-pub(crate) fn reset(stream: &TcpStream) {
+pub fn reset(stream: &TcpStream) {
     let _ = stream.set_zero_linger();
 }
 
 /// As many open files as this process may have. Each connection is two.
-pub(crate) fn raise_limit() {
+pub fn raise_limit(program: &str) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
-        eprintln!("berth-gateway: cannot raise the limit of open files: {error}");
+        eprintln!("{program}: cannot raise the limit of open files: {error}");
     }
 }

@@ -1,0 +1,8 @@
+//! What the programs at the edge of the platform have in common: they take connections of strangers, and know little.
+
+pub mod args;
+pub mod client;
+pub mod http;
+pub mod log;
+pub mod rate;
+pub mod socket;
