@@ -38,6 +38,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "berth-operator",
         &[
+            "berth-edge",
             "berth-fence",
             "berth-kubeio",
             "berth-etcdio",
@@ -69,6 +70,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("berth-approve", &[]),
     ("berth-backup", &["berth-contract"]),
     ("berth-edge", &[]),
+    ("berth-access", &["berth-api", "berth-contract", "berth-edge"]),
     ("berth-gateway", &["berth-api", "berth-contract", "berth-edge"]),
     ("berth-oci", &[]),
     ("berth-devcluster", &["berth-oci"]),

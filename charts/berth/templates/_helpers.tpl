@@ -24,6 +24,18 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
+{{- define "berth.access.selector" -}}
+app.kubernetes.io/name: berth
+app.kubernetes.io/component: access
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "berth.access.labels" -}}
+{{ include "berth.access.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
 {{- /* An image by `name`. A released chart has the digests of its own images as annotations: they count where no tag is set. */}}
 {{- define "berth.image" -}}
 {{- $digest := .image.digest | default "" -}}
@@ -122,6 +134,7 @@ spec:
 {{- define "berth.config" -}}
 {{- $config := dict "meta" .Values.meta "isolation" .Values.isolation "writers" .Values.writers "vpc" .Values.vpc "admissionPolicies" (dict "enabled" .Values.admissionPolicies.enabled) "admission" .Values.admission "backups" (omit .Values.backups "image") "recovery" .Values.recovery "rollouts" .Values.rollouts "tenants" .Values.tenants "imageLayout" .Values.imageLayout "helpers" .Values.helpers -}}
 {{- with .Values.gateway }}{{ if .enabled }}{{ $_ := set $config "gateway" (dict "domain" .domain "port" (int .port)) }}{{ if .exclusive }}{{ $_ := set $config.gateway "onlyFrom" .namespace }}{{ end }}{{ end }}{{ end -}}
+{{- with .Values.access }}{{ if .enabled }}{{ $_ := set $config "access" (dict "namespace" .namespace) }}{{ if $.Values.gateway.enabled }}{{ $_ := set $config.access "gateway" (printf "berth-gateway.%s.svc:%d" $.Values.gateway.namespace (int $.Values.gateway.port)) }}{{ end }}{{ end }}{{ end -}}
 {{ $config | toJson }}
 {{- end }}
 

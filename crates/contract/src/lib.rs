@@ -9,6 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
+pub mod access;
 pub mod aside;
 pub mod backup;
 mod earlier;

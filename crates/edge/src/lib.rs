@@ -3,6 +3,7 @@
 pub mod args;
 pub mod client;
 pub mod http;
+pub mod link;
 pub mod log;
 pub mod rate;
 pub mod socket;

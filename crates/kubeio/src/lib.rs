@@ -5,6 +5,7 @@
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "API servers in memory"))]
 
+mod access;
 mod audit;
 mod backups;
 mod calls;
@@ -25,6 +26,7 @@ mod sweep;
 mod tenant;
 mod volumes;
 
+pub use access::access_pass;
 pub use backups::{observe_backup, observe_recoveries, observe_restore, observe_schedule, observe_schedules};
 pub use calls::{Calls, Io};
 pub use error::{ErrorKind, IoError, lacks};

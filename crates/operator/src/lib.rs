@@ -5,6 +5,7 @@
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "API servers in memory"))]
 
+mod access;
 pub mod args;
 pub mod backoff;
 pub mod clock;

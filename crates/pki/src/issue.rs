@@ -2,8 +2,9 @@
 
 use jiff::Timestamp;
 use rcgen::{
-    BasicConstraints, Certificate, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyIdMethod, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, SanType, SerialNumber,
+    BasicConstraints, Certificate, CertificateParams, CertificateSigningRequestParams, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
+    PublicKeyData, SanType, SerialNumber,
 };
 use ring::rand::{SecureRandom, SystemRandom};
 use time::OffsetDateTime;
@@ -50,12 +51,42 @@ pub fn issue(
     ca_key_pem: &[u8],
     clocks: impl Into<Clocks>,
 ) -> Result<KeyPairPem, PkiError> {
+    let key = generate_key()?;
+    let cert = sign(spec, &*key, ca_cert_pem, ca_key_pem, clocks.into())?;
+    Ok(pair(&cert, &key))
+}
+
+/// Makes a leaf certificate for the key of a certificate signing request (PKCS #10, PEM), as one PEM block. Names and all else of the request count
+/// for nothing: they are the spec's. Validity as with [`issue`].
+///
+/// # Errors
+/// If the request cannot be read, or was not signed with its own key; and as with [`issue`].
+pub fn issue_for(
+    request_pem: &str,
+    spec: &CertSpec,
+    ca_cert_pem: &[u8],
+    ca_key_pem: &[u8],
+    clocks: impl Into<Clocks>,
+) -> Result<String, PkiError> {
+    let request = CertificateSigningRequestParams::from_pem(request_pem);
+    let request =
+        request.map_err(|e| PkiError::Garbled { what: "certificate signing request", problem: e.to_string() })?;
+    let cert = sign(spec, &request.public_key, ca_cert_pem, ca_key_pem, clocks.into())?;
+    Ok(pem::encode("CERTIFICATE", cert.der()).to_string())
+}
+
+fn sign(
+    spec: &CertSpec,
+    key: &impl PublicKeyData,
+    ca_cert_pem: &[u8],
+    ca_key_pem: &[u8],
+    clocks: Clocks,
+) -> Result<Certificate, PkiError> {
     spec.validate()?;
     if spec.usage == Usage::Ca {
         return Err(PkiError::spec(spec, "CAs are self-signed, there are no intermediate ones"));
     }
     let spec = spec.normalized();
-    let clocks = clocks.into();
     let (earlier, later) = span(&spec, clocks)?;
     let now = clocks.now;
 
@@ -82,11 +113,10 @@ pub fn issue(
     params.use_authority_key_identifier_extension = true;
 
     let issuer = Issuer::from_ca_cert_der(&ca_der, &*ca_key).map_err(|e| PkiError::crypto("use the CA", e))?;
-    let key = generate_key()?;
-    let cert = params.signed_by(&*key, &issuer).map_err(|e| PkiError::crypto("sign the certificate", e))?;
+    let cert = params.signed_by(key, &issuer).map_err(|e| PkiError::crypto("sign the certificate", e))?;
     // rcgen copies the CA's name attribute by attribute; names that it cannot express would break the chain.
     inspect::verify_der(cert.der(), &ca_der)?;
-    Ok(pair(&cert, &key))
+    Ok(cert)
 }
 
 fn params(spec: &CertSpec, now: Timestamp, not_after: Timestamp) -> Result<CertificateParams, PkiError> {

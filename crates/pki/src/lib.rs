@@ -6,7 +6,7 @@
 //!
 //! What this crate must never do:
 //! - read a clock, a file, the network or the environment: `now` is an argument, everything else is PEM bytes;
-//! - use randomness outside of [`issue_ca`], [`issue`], [`generate_service_account_key`] and
+//! - use randomness outside of [`issue_ca`], [`issue`], [`issue_for`], [`generate_service_account_key`] and
 //!   [`generate_encryption_key`];
 //! - replace a CA: a CA that is damaged, expired or lost is [`Decision::Hold`], for a human to judge, because every
 //!   node and client of the tenant trusts it;
@@ -34,7 +34,7 @@ pub use clocks::Clocks;
 pub use decide::{Decision, decide, decide_ca, decide_kubeconfig};
 pub use error::PkiError;
 pub use inspect::{CertInfo, bundle_der, inspect, inspect_bundle, inspect_pair};
-pub use issue::{KeyPairPem, issue, issue_ca};
+pub use issue::{KeyPairPem, issue, issue_ca, issue_for};
 pub use kubeconfig::{Kubeconfig, KubeconfigInfo, parse_kubeconfig_certificate};
 pub use reason::RenewReason;
 pub use renewal::{ca_expiry_warning, renew_at};

@@ -1,5 +1,6 @@
 //! The plan for a `Cluster`: one function a stage, in the order in which a tenant comes up.
 
+mod access;
 mod admission;
 mod api_files;
 mod audit;
@@ -51,6 +52,7 @@ use jiff::SignedDuration;
 use release::Release;
 use subject::Tenant;
 
+pub use access::{Door, behind_door, door};
 pub use admission::{AdmissionLook, admission_look};
 pub use audit::audit_secrets;
 pub use inside::{Turn, Wanted, are_as_told};

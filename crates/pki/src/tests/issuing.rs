@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::SignedDuration;
 
 use super::{DAY, MINUTE, ca, info, ip, issue_at, leaf, now, spec, verify_issued_by};
-use crate::{PkiError, Usage, inspect, inspect_pair, issue, issue_ca};
+use crate::{PkiError, Usage, inspect, inspect_pair, issue, issue_ca, issue_for};
 
 #[test]
 fn a_leaf_says_what_its_spec_says() {
@@ -27,6 +27,43 @@ fn a_leaf_says_what_its_spec_says() {
     assert_eq!(found.issuer, info(&ca).subject);
     assert_eq!(inspect(made.cert_pem.as_bytes()).unwrap(), found);
     verify_issued_by(made.cert_pem.as_bytes(), ca.cert_pem.as_bytes()).unwrap();
+}
+
+/// Whoever asks proves to have the key, and chooses nothing else.
+#[test]
+fn of_a_request_only_the_key_counts() {
+    let ca = ca();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut wish = rcgen::CertificateParams::new(vec!["kubernetes.default".to_owned()]).unwrap();
+    wish.distinguished_name.push(rcgen::DnType::OrganizationName, "system:masters");
+    wish.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    wish.key_usages = vec![rcgen::KeyUsagePurpose::KeyCertSign];
+    let request = wish.serialize_request(&key).unwrap().pem().unwrap();
+    let spec = spec("berth-access", Usage::Client);
+    let sign = |request: &str| {
+        issue_for(request, &spec, ca.cert_pem.as_bytes(), ca.key_pem.expose_bytes(), now()).map(|pem| {
+            verify_issued_by(pem.as_bytes(), ca.cert_pem.as_bytes()).unwrap();
+            inspect_pair(pem.as_bytes(), key.serialize_pem().as_bytes()).unwrap()
+        })
+    };
+    let found = sign(&request).unwrap();
+    assert_eq!((&*found.common_name, found.is_ca, found.usage()), ("berth-access", false, Some(Usage::Client)));
+    assert!(found.organizations.is_empty() && found.dns_names.is_empty());
+    let other = rcgen::KeyPair::generate().unwrap();
+    let stolen = crate::pem::encode("CERTIFICATE REQUEST", &swapped(&wish, &key, &other)).to_string();
+    for wrong in ["", "-----BEGIN CERTIFICATE REQUEST-----", &ca.cert_pem, &stolen] {
+        assert!(matches!(sign(wrong), Err(PkiError::Garbled { what: "certificate signing request", .. })), "{wrong}");
+    }
+}
+
+/// A request with somebody else's key, signed by one's own.
+fn swapped(wish: &rcgen::CertificateParams, key: &rcgen::KeyPair, other: &rcgen::KeyPair) -> Vec<u8> {
+    use rcgen::PublicKeyData as _;
+    let mut request = wish.serialize_request(key).unwrap().der().to_vec();
+    let (own, others) = (key.der_bytes(), other.der_bytes());
+    let at = request.windows(own.len()).position(|bytes| bytes == own).unwrap();
+    request[at..at + own.len()].copy_from_slice(others);
+    request
 }
 
 #[test]

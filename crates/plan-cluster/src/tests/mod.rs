@@ -2,6 +2,7 @@
 
 #![allow(clippy::needless_pass_by_value, reason = "json! is written in place")]
 
+mod access;
 pub(crate) mod additions;
 mod addons;
 mod address;

@@ -1,5 +1,6 @@
 //! The operator's configuration file: what is too much for flags. The chart makes it from its values.
 
+use super::access::{self, Access};
 use super::backups::{AllowedBackups, Backups};
 use super::gateway::{self, Gateway};
 use super::helpers::{self, HelperDefaults};
@@ -26,6 +27,8 @@ pub struct Config {
     pub vpc: VpcSettings,
     /// The gateway for tenants that are found by name.
     pub gateway: Option<Gateway>,
+    /// One login for all tenants.
+    pub access: Option<Access>,
     /// Where backups go. The image, and the namespace of the stores' Secrets, are not in the file.
     pub backups: Backups,
     /// How the tenants of the fleet change their version.
@@ -58,6 +61,7 @@ impl Default for Config {
             writers: Writers::default(),
             vpc: VpcSettings::default(),
             gateway: None,
+            access: None,
             backups: Backups::default(),
             rollouts: Rollouts::default(),
             may_change: MayChange::default(),
@@ -95,6 +99,7 @@ impl Config {
             writers,
             vpc,
             gateway,
+            access,
             admission_policies,
             admission,
             backups,
@@ -147,6 +152,7 @@ impl Config {
             },
             vpc: VpcSettings { rules: vpc.rules.into(), pods_are_held: admission_policies.enabled },
             gateway: gateway.map(gateway::OfFile::read).transpose()?,
+            access: access.map(access::OfFile::read).transpose()?,
             backups: backups.read(&own.endpoints)?,
             recoveries_per_hour: recovery.max_per_hour.unwrap_or(RECOVERIES),
             image_layout,
@@ -193,6 +199,7 @@ struct File {
     writers: Allowed,
     vpc: OfVpc,
     gateway: Option<gateway::OfFile>,
+    access: Option<access::OfFile>,
     #[serde(rename = "admissionPolicies")]
     admission_policies: AdmissionPolicies,
     admission: Admission,

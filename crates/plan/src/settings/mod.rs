@@ -1,5 +1,6 @@
 //! What the operator is configured with; the same for all tenants.
 
+mod access;
 mod backups;
 mod chart;
 mod config;
@@ -9,6 +10,7 @@ mod helpers;
 pub(crate) mod may_change;
 mod rollouts;
 
+pub use access::Access;
 pub use backups::{BackupStore, Backups, DefaultBackups, host, port};
 pub use config::Config;
 pub use flags::Flags;
@@ -64,6 +66,8 @@ pub struct Settings {
     pub vpc: VpcSettings,
     /// The gateway for tenants with `endpoint.type: Gateway`. Default: there is none.
     pub gateway: Option<Gateway>,
+    /// One login for all tenants. Default: there is none.
+    pub access: Option<Access>,
     /// What admission of the meta cluster may change of what Berth applies. Default: nothing.
     pub may_change: MayChange,
     /// The meta cluster makes nodes for pods that find none. Default: it has those that are there.
@@ -223,6 +227,7 @@ impl Default for Settings {
             writers: Writers::default(),
             vpc: VpcSettings::default(),
             gateway: None,
+            access: None,
             may_change: MayChange::default(),
             nodes_are_added: false,
             helpers: HelperDefaults::default(),

@@ -1,0 +1,43 @@
+//! What Prometheus reads. Names and labels are stable.
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use crate::serve::Access;
+
+/// All metrics as text.
+pub(crate) fn text(access: &Access) -> String {
+    let mut registry = Registry::with_prefix("berth_access");
+    let answered: Family<[(&str, String); 1], Counter> = Family::default();
+    for (code, count) in access.counts.answered() {
+        answered.get_or_create(&[("code", code)]).inc_by(count);
+    }
+    registry.register("calls", "Calls that a tenant answered, by its code", answered);
+    let refused: Family<[(&str, String); 1], Counter> = Family::default();
+    for (why, count) in access.counts.refused() {
+        refused.get_or_create(&[("reason", format!("{why:?}"))]).inc_by(count);
+    }
+    registry.register("calls_refused", "Calls that went no further, by why", refused);
+    let failed: Counter = Counter::default();
+    failed.inc_by(access.reviews.failed());
+    registry.register("reviews_failed", "Questions that the meta cluster's API server did not answer", failed);
+    let gauge = |count: u64| {
+        let gauge: Gauge = Gauge::default();
+        gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+        gauge
+    };
+    registry.register("tenants", "Tenants that were called within an hour", gauge(access.tenants.len() as u64));
+    registry.register("streams", "Open streams of exec, port-forward and the like", gauge(access.streams.len() as u64));
+    let what = "1 while the operator is connected, without which no tenant is called anew";
+    registry.register("operator_connected", what, gauge(access.link.is_open().into()));
+    let lost: Counter = Counter::default();
+    lost.inc_by(access.log.lost());
+    registry.register("log_lines_lost", "Lines of the log that were not written", lost);
+    let mut text = String::new();
+    // Writing into a String cannot fail.
+    let _ = encode(&mut text, &registry);
+    text
+}

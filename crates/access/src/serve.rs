@@ -1,0 +1,312 @@
+//! Takes calls, and passes each on to its tenant.
+
+use berth_contract::access::{ClusterName, Reason};
+use berth_edge::http::Told;
+use berth_edge::log::Log;
+use http::header::HeaderValue;
+use http::{Request, Response, StatusCode};
+use http_body::Body as _;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::body::{Body, Cut, json_of, status};
+use crate::call::{Call, call};
+use crate::clusters::Clusters;
+use crate::counts::Counts;
+use crate::headers;
+use crate::line::{Line, Why};
+use crate::link::Link;
+use crate::metrics;
+use crate::person::{Known, Person};
+use crate::place::{Place, place};
+use crate::reviews::{Reviews, Wish};
+use crate::tenants::{NoWay, Tenants, Way};
+
+/// All that calls share.
+pub(crate) struct Access {
+    pub(crate) reviews: Reviews,
+    pub(crate) tenants: Tenants,
+    pub(crate) clusters: Clusters,
+    pub(crate) link: Arc<Link>,
+    pub(crate) log: Log,
+    pub(crate) counts: Counts,
+    /// How people get a token: an `exec` entry of a kubeconfig.
+    pub(crate) login: serde_json::Value,
+    /// How often whoever has a stream open is asked for again.
+    pub(crate) ask_again: Duration,
+    /// It ends: nobody new is let in.
+    pub(crate) stop: CancellationToken,
+    /// Who is still in has to leave now.
+    pub(crate) over: CancellationToken,
+    /// Upgraded connections, which no server counts any more.
+    pub(crate) streams: TaskTracker,
+}
+
+/// Why a call goes no further, and what the caller is told.
+struct Refusal {
+    why: Why,
+    code: StatusCode,
+    reason: &'static str,
+    message: String,
+}
+
+impl Refusal {
+    /// What is not there, what is somebody else's, and who is nobody look all the same.
+    fn nothing_here(why: Why) -> Self {
+        const NOTHING: &str = "nothing here that you may use: a tenant is at /clusters/<namespace>/<name>/. Log in again, or ask \
+                               whoever grants roles in that namespace of the platform for clusters/api";
+        Self { why, code: StatusCode::NOT_FOUND, reason: "NotFound", message: NOTHING.to_owned() }
+    }
+
+    fn later(why: Why, message: impl Into<String>) -> Self {
+        Self { why, code: StatusCode::SERVICE_UNAVAILABLE, reason: "ServiceUnavailable", message: message.into() }
+    }
+
+    fn no_review() -> Self {
+        Self::later(
+            Why::NoReview,
+            "the platform's API server, which knows who may use what, does not answer. Try again",
+        )
+    }
+}
+
+/// What is known of a call so far.
+#[derive(Default)]
+struct Visit {
+    person: Option<Arc<Person>>,
+    tenant: Option<ClusterName>,
+    call: Option<Call>,
+}
+
+impl Access {
+    /// One call, from its headers to those of its answer.
+    pub(crate) async fn answer(self: Arc<Self>, request: Request<Incoming>, client: SocketAddr) -> Response<Body> {
+        let begin = Instant::now();
+        let method = request.method().to_string();
+        let mut visit = Visit::default();
+        let outcome = self.clone().carry(request, client, &mut visit).await;
+        let (response, refused) = match outcome {
+            Ok(response) => (response, None),
+            Err(Refusal { why, code, reason, message }) => (status(code, reason, &message), Some(why)),
+        };
+        self.counts.add(response.status(), refused);
+        let Visit { person, tenant, call } = visit;
+        let Call { verb, resource, namespace, name } = call.unwrap_or_default();
+        let audit_id = response.headers().get("audit-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+        let line = Line {
+            time: Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
+            client,
+            user: person.map(|person| person.name.clone()),
+            tenant: tenant.map(|of| format!("{}/{}", of.namespace, of.name)),
+            verb: Some(verb).filter(|verb| !verb.is_empty()),
+            resource,
+            namespace,
+            name,
+            method,
+            code: response.status().as_u16(),
+            refused,
+            milliseconds: begin.elapsed().as_secs_f64() * 1e3,
+            audit_id,
+        };
+        self.log.say(&line, refused.is_some_and(Why::is_strangers));
+        response
+    }
+
+    async fn carry(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        client: SocketAddr,
+        visit: &mut Visit,
+    ) -> Result<Response<Body>, Refusal> {
+        if headers::forges(request.headers()) {
+            return Err(Refusal::nothing_here(Why::Forged));
+        }
+        let place = place(request.uri().path()).ok_or_else(|| Refusal::nothing_here(Why::NoPlace))?;
+        if place == Place::Login {
+            return Ok(json_of(StatusCode::OK, &serde_json::json!({ "exec": self.login })));
+        }
+        let token = headers::token(request.headers()).ok_or_else(|| Refusal::nothing_here(Why::NoToken))?.to_owned();
+        let person = self.reviews.who(&token).await.map_err(|_| Refusal::no_review())?;
+        let person = person.ok_or_else(|| Refusal::nothing_here(Why::UnknownToken))?;
+        visit.person = Some(person.clone());
+        let known = person.known().ok_or_else(|| Refusal::nothing_here(Why::UnknownUser))?;
+        let Place::Tenant(cluster, path) = place else {
+            let list = self.clusters.of(&self.reviews, &person).await.map_err(|_| Refusal::no_review())?;
+            return Ok(json_of(StatusCode::OK, &serde_json::json!({ "clusters": list })));
+        };
+        visit.tenant = Some(cluster.clone());
+        let upgrade = headers::upgrade(request.headers());
+        let call = call(request.method(), &path, request.uri().query(), upgrade.is_some());
+        visit.call = Some(call.clone());
+        self.may(&person, &cluster, &call.verb).await?;
+        let way = self.tenants.way(&cluster).await.map_err(no_way)?;
+        let uri = headers::uri(&way.address, &path, request.uri().query());
+        let to = Onward { cluster, way, uri: uri.ok_or_else(|| Refusal::nothing_here(Why::NoPlace))?, verb: call.verb };
+        self.pass_on(request, client, (&known, upgrade), to, Holder { person, token }).await
+    }
+
+    /// Who may use a tenant at all is told what they may not do there.
+    async fn may(&self, person: &Arc<Person>, cluster: &ClusterName, verb: &str) -> Result<(), Refusal> {
+        let ask = |verb: &str| {
+            let wish = Wish::of(cluster, verb);
+            async move { self.reviews.may(person, &wish).await.map_err(|_| Refusal::no_review()) }
+        };
+        if ask(verb).await? {
+            return Ok(());
+        }
+        if verb != "get" && ask("get").await? {
+            let ClusterName { namespace, name } = cluster;
+            let message = format!(
+                "{} may not {verb} in the tenant {name}: grant the verb {verb} for clusters/api of group berth.dev in namespace \
+                 {namespace} of the platform",
+                person.name
+            );
+            return Err(Refusal { why: Why::NotAllowed, code: StatusCode::FORBIDDEN, reason: "Forbidden", message });
+        }
+        Err(Refusal::nothing_here(Why::NotAllowed))
+    }
+
+    async fn pass_on(
+        self: Arc<Self>,
+        mut request: Request<Incoming>,
+        client: SocketAddr,
+        (known, upgrade): (&Known, Option<HeaderValue>),
+        to: Onward,
+        holder: Holder,
+    ) -> Result<Response<Body>, Refusal> {
+        let from = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
+        let (mut parts, body) = request.into_parts();
+        headers::to_tenant(&mut parts.headers, known, client.ip(), upgrade);
+        parts.uri = to.uri.clone();
+        parts.version = http::Version::HTTP_11;
+        parts.extensions.clear();
+        let body = body.map_err(Into::into).boxed_unsync();
+        let sent = to.way.client.request(Request::from_parts(parts, body)).await;
+        let mut response = match sent {
+            Ok(response) => response,
+            Err(error) => {
+                if error.is_connect() {
+                    self.tenants.doubt(&to.cluster, &to.way).await;
+                }
+                return Err(Refusal {
+                    why: Why::Unreachable,
+                    code: StatusCode::BAD_GATEWAY,
+                    reason: "InternalError",
+                    message: format!(
+                        "no API server of the tenant {} answers: {}. Try again; kubectl describe cluster says how it is doing",
+                        to.cluster.name,
+                        chain(&error)
+                    ),
+                });
+            }
+        };
+        let switches = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+        if switches {
+            let protocol = response.headers().get(http::header::UPGRADE).cloned();
+            let onward = hyper::upgrade::on(&mut response);
+            headers::to_client(response.headers_mut(), protocol);
+            let (cut, ended) = self.look_after(holder, &to);
+            if let Some(from) = from {
+                self.streams.spawn(async move {
+                    let _ended = ended.drop_guard();
+                    let (Ok(from), Ok(onward)) = (from.await, onward.await) else { return };
+                    let (mut from, mut onward) = (TokioIo::new(from), TokioIo::new(onward));
+                    tokio::select! {
+                        () = cut.cancelled() => (),
+                        _ = tokio::io::copy_bidirectional(&mut from, &mut onward) => (),
+                    }
+                });
+            }
+            return Ok(response.map(|_| crate::body::whole("")));
+        }
+        headers::to_client(response.headers_mut(), None);
+        if response.body().size_hint().exact().is_some() {
+            return Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()));
+        }
+        let (cut, ended) = self.look_after(holder, &to);
+        Ok(response.map(|body| Cut::new(body, cut, ended).boxed_unsync()))
+    }
+
+    /// What is open is cut within a minute of the caller's rights. The first is cancelled then; whoever has the second cancels it at the end.
+    fn look_after(self: &Arc<Self>, holder: Holder, to: &Onward) -> (CancellationToken, CancellationToken) {
+        let (cut, ended) = (CancellationToken::new(), CancellationToken::new());
+        let (access, is_cut, has_ended) = (self.clone(), cut.clone(), ended.clone());
+        let wish = Wish::of(&to.cluster, &to.verb);
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    () = has_ended.cancelled() => return,
+                    () = access.over.cancelled() => break,
+                    () = tokio::time::sleep(access.ask_again) => {}
+                }
+                if !access.still_may(&holder, &wish).await {
+                    break;
+                }
+            }
+            is_cut.cancel();
+        });
+        (cut, ended)
+    }
+
+    async fn still_may(&self, holder: &Holder, wish: &Wish) -> bool {
+        let who = self.reviews.who(&holder.token).await;
+        let is_same = matches!(who, Ok(Some(person)) if person.name == holder.person.name);
+        is_same && self.reviews.may(&holder.person, wish).await == Ok(true)
+    }
+}
+
+/// Where a call goes.
+struct Onward {
+    cluster: ClusterName,
+    way: Arc<Way>,
+    uri: http::Uri,
+    verb: String,
+}
+
+/// Whose call it is.
+struct Holder {
+    person: Arc<Person>,
+    token: String,
+}
+
+fn no_way(why: NoWay) -> Refusal {
+    match why {
+        NoWay::NoOperator => Refusal::later(
+            Why::NoOperator,
+            "the platform's operator, which lets berth-access into a tenant, does not answer. Try again; tenants go on meanwhile",
+        ),
+        NoWay::Refused(refused) => match refused.reason {
+            Reason::NotFound => Refusal::nothing_here(Why::NoTenant),
+            Reason::NotInTemplates => Refusal::later(Why::NotInTemplates, refused.message),
+            Reason::NotReady | Reason::Failed => Refusal::later(Why::NotReady, refused.message),
+        },
+    }
+}
+
+/// With all causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        text = format!("{text}: {next}");
+        cause = next.source();
+    }
+    text
+}
+
+impl Told for Access {
+    fn unready(&self) -> Option<&'static str> {
+        self.stop.is_cancelled().then_some("this program ends")
+    }
+
+    fn metrics(&self) -> String {
+        metrics::text(self)
+    }
+}

@@ -1,0 +1,198 @@
+//! Tenants that are called: a key and a pass for each, and connections to its API servers.
+
+use berth_contract::access::{ACCESS, ClusterName, Outcome, Pass, Reason, Refused};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use parking_lot::Mutex;
+use rcgen::{CertificateParams, KeyPair};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::body::Body;
+use crate::link::Link;
+
+/// How long an API server may take to be connected to.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// How long a connection on which nothing happens is kept for the next call.
+const IDLE: Duration = Duration::from_mins(1);
+const IDLE_AT_MOST: usize = 32;
+/// How long the operator is not asked again after it refused, or did not answer.
+const NOT_AGAIN: Duration = Duration::from_secs(2);
+/// A tenant that nobody has called for so long is forgotten, and its key with it.
+const FORGOTTEN: Duration = Duration::from_hours(1);
+
+/// A client of one tenant's API.
+pub(crate) type Client = legacy::Client<HttpsConnector<HttpConnector>, Body>;
+
+/// How a tenant is called.
+#[derive(Debug)]
+pub(crate) struct Way {
+    pub(crate) client: Client,
+    /// Host and port.
+    pub(crate) address: String,
+    made: Instant,
+    life: Duration,
+}
+
+impl Way {
+    /// Half of its life is over: it still works.
+    fn is_due(&self) -> bool {
+        self.made.elapsed() > self.life / 2
+    }
+
+    fn is_over(&self) -> bool {
+        self.made.elapsed() >= self.life
+    }
+}
+
+/// Why a tenant cannot be called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NoWay {
+    /// The operator said so.
+    Refused(Refused),
+    /// There is no pass, and the operator does not answer.
+    NoOperator,
+}
+
+#[derive(Debug, Default)]
+struct Tenant {
+    way: Option<Arc<Way>>,
+    /// The operator is not asked before.
+    not_before: Option<(Instant, NoWay)>,
+    /// Somebody could not connect by that way: it may lead elsewhere now.
+    is_doubted: bool,
+}
+
+/// One caller at a time decides how it is called.
+type Shared = Arc<tokio::sync::Mutex<Tenant>>;
+
+/// All that were called lately.
+#[derive(Debug)]
+pub(crate) struct Tenants {
+    link: Arc<Link>,
+    all: Mutex<HashMap<ClusterName, (Shared, Instant)>>,
+}
+
+impl Tenants {
+    pub(crate) fn new(link: Arc<Link>) -> Self {
+        Self { link, all: Mutex::default() }
+    }
+
+    /// How many are known.
+    pub(crate) fn len(&self) -> usize {
+        self.all.lock().len()
+    }
+
+    /// How that tenant is called. One caller at a time asks the operator; the others wait for what it learns.
+    pub(crate) async fn way(&self, cluster: &ClusterName) -> Result<Arc<Way>, NoWay> {
+        let tenant = self.tenant(cluster);
+        let mut tenant = tenant.lock().await;
+        let has = tenant.way.clone().filter(|way| !way.is_over());
+        if let Some(way) = &has
+            && !way.is_due()
+            && !tenant.is_doubted
+        {
+            return Ok(way.clone());
+        }
+        let refusal = tenant.not_before.clone().filter(|(until, _)| Instant::now() < *until).map(|(_, why)| why);
+        let asked = match refusal {
+            Some(why) => Err(why),
+            None => self.ask(cluster).await,
+        };
+        match asked {
+            Ok(way) => {
+                let way = Arc::new(way);
+                *tenant = Tenant { way: Some(way.clone()), ..Tenant::default() };
+                Ok(way)
+            }
+            Err(why) => {
+                if tenant.not_before.as_ref().is_none_or(|(until, _)| Instant::now() >= *until) {
+                    tenant.not_before = Some((Instant::now() + NOT_AGAIN, why.clone()));
+                }
+                match (has, &why) {
+                    // What it says of a tenant that is gone counts at once; all else can wait as long as there is a pass.
+                    (Some(way), NoWay::NoOperator) => Ok(way),
+                    (Some(way), NoWay::Refused(refused)) if refused.reason != Reason::NotFound => Ok(way),
+                    _ => {
+                        tenant.way = None;
+                        Err(why)
+                    }
+                }
+            }
+        }
+    }
+
+    /// A connection by that way failed: the operator is asked anew where the tenant is.
+    pub(crate) async fn doubt(&self, cluster: &ClusterName, way: &Arc<Way>) {
+        let tenant = self.tenant(cluster);
+        let mut tenant = tenant.lock().await;
+        tenant.is_doubted |= tenant.way.as_ref().is_some_and(|now| Arc::ptr_eq(now, way));
+    }
+
+    fn tenant(&self, cluster: &ClusterName) -> Shared {
+        let mut all = self.all.lock();
+        if !all.contains_key(cluster) {
+            all.retain(|_, (_, used)| used.elapsed() < FORGOTTEN);
+        }
+        let (tenant, used) = all.entry(cluster.clone()).or_insert_with(|| (Arc::default(), Instant::now()));
+        *used = Instant::now();
+        tenant.clone()
+    }
+
+    async fn ask(&self, cluster: &ClusterName) -> Result<Way, NoWay> {
+        let failed = |error: anyhow::Error| {
+            eprintln!("berth-access: cannot use the pass for {}/{}: {error:#}", cluster.namespace, cluster.name);
+            let message = "the pass for this tenant cannot be used: the log of berth-access says why".to_owned();
+            NoWay::Refused(Refused { reason: Reason::Failed, message })
+        };
+        let key = KeyPair::generate().map_err(|error| failed(error.into()))?;
+        let request = CertificateParams::new([ACCESS.to_owned()]).and_then(|params| params.serialize_request(&key));
+        let request = request.and_then(|request| request.pem()).map_err(|error| failed(error.into()))?;
+        let mut answer = self.link.ask(cluster, request.clone()).await;
+        if answer.is_err() && self.link.is_open() {
+            // Another operator has taken over meanwhile.
+            answer = self.link.ask(cluster, request).await;
+        }
+        match answer.map_err(|_| NoWay::NoOperator)? {
+            Outcome::Pass(pass) => way(&pass, &key).map_err(failed),
+            Outcome::Refused(refused) => Err(NoWay::Refused(refused)),
+        }
+    }
+}
+
+/// With HTTP/1.1, a connection for each call at a time: API servers bound the calls in one of HTTP/2, so that watches would keep others waiting.
+fn way(pass: &Pass, key: &KeyPair) -> anyhow::Result<Way> {
+    let mut roots = RootCertStore::empty();
+    for ca in CertificateDer::pem_slice_iter(pass.ca.as_bytes()) {
+        roots.add(ca?)?;
+    }
+    let certificate = CertificateDer::from_pem_slice(pass.certificate.as_bytes())?;
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let tls = ClientConfig::builder().with_root_certificates(roots).with_client_auth_cert(vec![certificate], key)?;
+    let name = ServerName::try_from(pass.server_name.clone())?;
+    let mut http = HttpConnector::new();
+    http.enforce_http(false);
+    http.set_nodelay(true);
+    http.set_connect_timeout(Some(CONNECT_WITHIN));
+    http.set_keepalive(Some(Duration::from_secs(30)));
+    http.set_keepalive_interval(Some(Duration::from_secs(10)));
+    http.set_keepalive_retries(Some(3));
+    let connector = HttpsConnectorBuilder::new()
+        .with_tls_config(tls)
+        .https_only()
+        .with_server_name_resolver(FixedServerNameResolver::new(name))
+        .enable_http1()
+        .wrap_connector(http);
+    let client = legacy::Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE)
+        .pool_max_idle_per_host(IDLE_AT_MOST)
+        .build(connector);
+    Ok(Way { client, address: pass.address.clone(), made: Instant::now(), life: Duration::from_secs(pass.seconds) })
+}
