@@ -186,6 +186,25 @@ pub fn under_name(kubeconfig: &str, name: &str) -> Result<String> {
     Ok(serde_json::to_string(&kubeconfig)?)
 }
 
+/// Host, and port, of the API server in a kubeconfig, whose host is a name.
+fn host_and_port(kubeconfig: &str) -> (String, String) {
+    let server = server(kubeconfig);
+    let server = server.trim_start_matches("https://");
+    let (host, port) = server.split_once(':').unwrap_or((server, "443"));
+    (host.to_owned(), port.to_owned())
+}
+
+/// The name of the API server in a kubeconfig.
+pub fn host(kubeconfig: &str) -> String {
+    host_and_port(kubeconfig).0
+}
+
+/// A kubeconfig for where DNS does not know the name in it, which leads to that address.
+pub fn through(kubeconfig: &str, address: &str) -> Result<String> {
+    let (host, port) = host_and_port(kubeconfig);
+    under_name(&at(kubeconfig, &format!("https://{address}:{port}"))?, &host)
+}
+
 /// A kubeconfig whose client connects at another address.
 pub fn at(kubeconfig: &str, server: &str) -> Result<String> {
     let mut kubeconfig = Kubeconfig::from_yaml(kubeconfig)?;

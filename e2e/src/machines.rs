@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 use berth_devcluster::Worker;
 
-use crate::{Tenant, World, core, until};
+use crate::kube_client::{host, through};
+use crate::{Kube, Tenant, World, core, until};
 
 /// Lines of a kubelet's log that are printed when a test fails.
 const LINES: usize = 20;
@@ -38,9 +39,21 @@ pub fn with(
 
 /// Joins a machine by what `kubectl berth join-command` prints, and waits until its node is ready.
 pub fn join(tenant: &Tenant<'_>, worker: &Worker) -> Result<()> {
+    join_seen_by(&tenant.api()?, tenant, worker)
+}
+
+/// The same of a tenant behind the gateway, which is at that address, by its name there.
+pub fn join_by_name(tenant: &Tenant<'_>, worker: &Worker, address: &str) -> Result<()> {
+    let line = format!("echo {address} {} >> /etc/hosts", host(&tenant.kubeconfig()?));
+    let output = worker.command("/bin/sh".as_ref())?.args(["-c", &line]).output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    join_seen_by(&Kube::new(&through(&tenant.kubeconfig()?, address)?)?, tenant, worker)
+}
+
+fn join_seen_by(api: &Kube, tenant: &Tenant<'_>, worker: &Worker) -> Result<()> {
     worker.join(&tenant.join_arguments()?)?;
     worker.configure_pods()?;
-    let (api, node) = (tenant.api()?, format!("{}/{}", core("", "nodes"), worker.name()));
+    let node = format!("{}/{}", core("", "nodes"), worker.name());
     until("the node to be ready", || {
         let live = api.get(&node)?;
         let all = live["status"]["conditions"].as_array().cloned().unwrap_or_default();

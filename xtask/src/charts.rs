@@ -34,9 +34,30 @@ pub(crate) fn check() -> Result<()> {
         "metrics.serviceMonitor=true",
     ]
     .map(|value| format!("--set={value}"));
-    for (chart, values) in
-        [("berth-crds", &[][..]), ("berth", &[][..]), ("berth", &values[..]), ("berth", &gateway[..])]
-    {
+    let access = [
+        "gateway.enabled=true",
+        "gateway.domain=api.example.com",
+        "access.enabled=true",
+        "access.tls.secretName=x",
+        "access.login.command=x",
+        "access.apiServerPeers[0].ipBlock.cidr=10.0.0.7/32",
+        "access.priorityClassName=x",
+        "access.podAnnotations.x=y",
+        "access.podLabels.x=y",
+        "access.nodeSelector.x=y",
+        "access.tolerations[0].key=x",
+        "access.affinity.nodeAffinity.x=y",
+        "imagePullSecrets[0].name=x",
+        "metrics.serviceMonitor=true",
+    ]
+    .map(|value| format!("--set={value}"));
+    for (chart, values) in [
+        ("berth-crds", &[][..]),
+        ("berth", &[][..]),
+        ("berth", &values[..]),
+        ("berth", &gateway[..]),
+        ("berth", &access[..]),
+    ] {
         let path = charts.join(chart);
         output(Command::new(&helm).args(["lint", "--strict", "--kube-version", "1.36.3"]).arg(&path).args(values))?;
         output(Command::new(&helm).args(["template", chart, "--kube-version", "1.36.3"]).arg(&path).args(values))?;

@@ -15,6 +15,7 @@ mod etcd;
 mod images;
 mod join;
 mod kubeconfig;
+mod login;
 mod outcome;
 mod output;
 mod paint;
@@ -68,6 +69,7 @@ fn run(args: Args) -> anyhow::Result<Outcome> {
                 Verb::Status(status) => status::run(&args.meta, &status).await,
                 Verb::Plan(plan) => plan::run(&args.meta, &plan).await,
                 Verb::Kubeconfig(kubeconfig) => kubeconfig::run(&args.meta, &kubeconfig).await,
+                Verb::Login(login) => login::run(&login).await,
                 Verb::Connect(connect) => connect::run(&args.meta, &connect).await,
                 Verb::JoinCommand(join) => join::run(&args.meta, &join).await,
                 Verb::Upgrade(upgrade) => upgrade::run(&args.meta, &upgrade).await,

@@ -5,7 +5,7 @@ use berth_devcluster::{Worker, images};
 use berth_e2e::images::{built, load_own};
 use berth_e2e::kube_client::{at, server, under_name};
 use berth_e2e::operator::Options;
-use berth_e2e::tenant::{condition, name_of};
+use berth_e2e::tenant::name_of;
 use berth_e2e::{Caller, Kube, Tenant, World, apps, core, machines, until};
 use serde_json::{Value, json};
 
@@ -50,20 +50,8 @@ fn work(world: &World, address: &str, machine: &Worker) -> Result<()> {
     each_is_found_by_its_name(world, &a, (&to_a, &to_b), address)?;
 
     println!("    a machine joins by the name");
-    let output = machine
-        .command("/bin/sh".as_ref())?
-        .args(["-c", &format!("echo {address} {} >> /etc/hosts", name(&a))])
-        .output()?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     ensure!(a.join_arguments()?.first() == Some(&format!("{}:6443", name(&a))), "{:?}", a.join_arguments()?);
-    machine.join(&a.join_arguments()?)?;
-    machine.configure_pods()?;
-    let node = format!("{}/{}", core("", "nodes"), machine.name());
-    until("the node to be ready", || {
-        let node = Kube::new(&to_a)?.get(&node)?;
-        ensure!(condition(&node, "Ready")?["status"] == "True", "{}", node["status"]["conditions"]);
-        Ok(())
-    })?;
+    machines::join_by_name(&a, machine, address)?;
     // Pods send no name, and this tenant has no address for them.
     let told = a.wait_condition("PodsReachAPI", "False", "NoIPAddress")?;
     ensure!(told.contains("spec.endpoint.advertiseAddress"), "{told}");
@@ -225,5 +213,5 @@ fn name(tenant: &Tenant<'_>) -> String {
 fn through(tenant: &Tenant<'_>, address: &str) -> Result<String> {
     let kubeconfig = tenant.kubeconfig()?;
     ensure!(server(&kubeconfig) == format!("https://{}:6443", name(tenant)), "{}", server(&kubeconfig));
-    under_name(&at(&kubeconfig, &format!("https://{address}:6443"))?, &name(tenant))
+    berth_e2e::kube_client::through(&kubeconfig, address)
 }

@@ -1,6 +1,7 @@
 //! What only `make test-all` builds and runs. A module is a behaviour; each test takes a cluster alone, and its `#[ignore]` says why it is
 //! left out of `make test`, which counts it from the source.
 
+mod access;
 mod addons;
 mod audit;
 mod backup;

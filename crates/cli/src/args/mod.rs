@@ -69,6 +69,11 @@ pub(crate) enum Verb {
     /// comments are lost. Run again after a renewal, it changes the certificate alone. A Secret with a field that Berth does not write is
     /// refused, since kubectl would run what it says.
     Kubeconfig(Kubeconfig),
+    /// Write a kubeconfig with a context for each tenant that you may use, by the platform's login.
+    ///
+    /// It needs no access to the meta cluster. The platform says which command gets a token; kubectl runs that from then on, so it is shown, and
+    /// you are asked. Exit code 3: there is no tenant that you may use.
+    Login(Login),
     /// Reach a Cluster from here: with a command, or until Ctrl-C.
     ///
     /// Uses the published address if it answers within five seconds, otherwise a port-forward through the meta cluster. Sets KUBECONFIG for the
@@ -202,6 +207,28 @@ pub(crate) struct Kubeconfig {
     /// issuer's URL if there are several.
     #[arg(long, value_name = "URL", num_args = 0..=1, require_equals = true, default_missing_value = "", conflicts_with = "merge")]
     pub(crate) oidc: Option<String>,
+}
+
+/// `login`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Login {
+    /// Where the platform's login is, such as https://access.example.com.
+    pub(crate) url: String,
+    /// Write it to this file, which only you can read. Default: standard output.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Replace a file that has other contexts.
+    #[arg(long, requires = "out")]
+    pub(crate) force: bool,
+    /// A file with a token, which is read for each call, instead of the command that the platform names.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// A file with the CA of the platform's certificate. Default: the CAs that this machine trusts.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) certificate_authority: Option<PathBuf>,
+    /// Do not ask whether to run the platform's command.
+    #[arg(short, long, conflicts_with = "token_file")]
+    pub(crate) yes: bool,
 }
 
 /// `connect`.

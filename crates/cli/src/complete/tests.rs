@@ -23,6 +23,7 @@ fn subcommands_come_first_and_say_what_they_do() {
     let all = [
         "status",
         "kubeconfig",
+        "login",
         "connect",
         "join-command",
         "plan",

@@ -135,20 +135,33 @@ fn default_file(variable: Option<&str>, home: Option<&Path>) -> anyhow::Result<P
 
 /// Writes it as a file of its own, which is no place for a file that others' contexts are in.
 fn write_out(path: &Path, text: &str, force: bool) -> anyhow::Result<()> {
+    write_unless(path, text, |there| {
+        let others = if force { vec![] } else { merge::others(there, text) };
+        (!others.is_empty()).then(|| {
+            let path = path.display();
+            format!(
+                "{path} exists and has other contexts: {}. Add this one to them with --merge --kubeconfig-file {path}, or overwrite the file with --force",
+                others.join(", ")
+            )
+        })
+    })
+}
+
+/// Writes a file, unless the text that is there says why not.
+pub(crate) fn write_unless(
+    path: &Path,
+    text: &str,
+    why_not: impl FnOnce(&str) -> Option<String>,
+) -> anyhow::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists());
     if let Some(folder) = folder {
         let folder = folder.display();
         bail!("{}: {folder} does not exist. Create it first: mkdir -p {folder}", path.display());
     }
-    if !force && path.is_file() {
-        let others = merge::others(&file::read(path)?.unwrap_or_default(), text);
-        if !others.is_empty() {
-            let path = path.display();
-            bail!(
-                "{path} exists and has other contexts: {}. Add this one to them with --merge --kubeconfig-file {path}, or overwrite the file with --force",
-                others.join(", ")
-            );
-        }
+    if path.is_file()
+        && let Some(why) = why_not(&file::read(path)?.unwrap_or_default())
+    {
+        bail!(why);
     }
     file::write(path, text)
 }

@@ -33,7 +33,6 @@ impl OfFile {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::settings::Config;
 
     #[test]
