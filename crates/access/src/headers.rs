@@ -1,8 +1,10 @@
 //! Which headers pass, and which do not.
 
+use berth_contract::access::ClusterName;
 use http::Uri;
 use http::header::{
-    AUTHORIZATION, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    AUTHORIZATION, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION, TE, TRAILER, TRANSFER_ENCODING,
+    UPGRADE,
 };
 use std::net::IpAddr;
 
@@ -77,6 +79,16 @@ pub(crate) fn to_tenant(headers: &mut HeaderMap, known: &Known, client: IpAddr, 
 pub(crate) fn to_client(headers: &mut HeaderMap, upgrade: Option<HeaderValue>) {
     drop_hops(headers);
     set_upgrade(headers, upgrade);
+}
+
+/// A redirect of the tenant's stays in the tenant.
+pub(crate) fn stay_below(headers: &mut HeaderMap, cluster: &ClusterName) {
+    let location = headers.get(LOCATION).and_then(|value| value.to_str().ok());
+    let Some(path) = location.filter(|path| path.starts_with('/') && !path.starts_with("//")) else { return };
+    let path = format!("/clusters/{}/{}{path}", cluster.namespace, cluster.name);
+    if let Ok(path) = HeaderValue::from_str(&path) {
+        headers.insert(LOCATION, path);
+    }
 }
 
 fn drop_hops(headers: &mut HeaderMap) {
@@ -172,6 +184,20 @@ mod tests {
         to_client(&mut all, protocol);
         assert_eq!(all, headers(&[("Connection", "Upgrade"), ("Upgrade", "SPDY/3.1")]));
         assert_eq!(upgrade(&headers(&[("Upgrade", "h2c")])), None, "nobody asked to speak it");
+    }
+
+    #[test]
+    fn a_redirect_stays_in_the_tenant() {
+        let cluster = ClusterName { namespace: "team-a".to_owned(), name: "acme".to_owned() };
+        for (is, becomes) in [
+            ("/api/v1/x/proxy/", "/clusters/team-a/acme/api/v1/x/proxy/"),
+            ("//elsewhere/a", "//elsewhere/a"),
+            ("https://elsewhere/a", "https://elsewhere/a"),
+        ] {
+            let mut all = headers(&[("Location", is)]);
+            stay_below(&mut all, &cluster);
+            assert_eq!(all, headers(&[("Location", becomes)]));
+        }
     }
 
     #[test]

@@ -32,7 +32,7 @@ use crate::tenants::{NoWay, Tenants, Way};
 /// All that calls share.
 pub(crate) struct Access {
     pub(crate) reviews: Reviews,
-    pub(crate) tenants: Tenants,
+    pub(crate) tenants: Arc<Tenants>,
     pub(crate) clusters: Clusters,
     pub(crate) link: Arc<Link>,
     pub(crate) log: Log,
@@ -193,7 +193,7 @@ impl Access {
             Ok(response) => response,
             Err(error) => {
                 if error.is_connect() {
-                    self.tenants.doubt(&to.cluster, &to.way).await;
+                    self.tenants.doubt(&to.cluster, &to.way);
                 }
                 return Err(Refusal {
                     why: Why::Unreachable,
@@ -227,6 +227,7 @@ impl Access {
             return Ok(response.map(|_| crate::body::whole("")));
         }
         headers::to_client(response.headers_mut(), None);
+        headers::stay_below(response.headers_mut(), &to.cluster);
         if response.body().size_hint().exact().is_some() {
             return Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()));
         }

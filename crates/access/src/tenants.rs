@@ -62,6 +62,13 @@ pub(crate) enum NoWay {
 
 #[derive(Debug, Default)]
 struct Tenant {
+    now: Mutex<Now>,
+    /// Whoever holds it asks the operator; the others wait for what it learns.
+    asking: Arc<tokio::sync::Mutex<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Now {
     way: Option<Arc<Way>>,
     /// The operator is not asked before.
     not_before: Option<(Instant, NoWay)>,
@@ -69,19 +76,46 @@ struct Tenant {
     is_doubted: bool,
 }
 
-/// One caller at a time decides how it is called.
-type Shared = Arc<tokio::sync::Mutex<Tenant>>;
+impl Now {
+    /// A way that works as far as anybody knows.
+    fn usable(&self) -> Option<Arc<Way>> {
+        self.way.clone().filter(|way| !way.is_over() && !self.is_doubted)
+    }
+
+    /// What the operator said a moment ago.
+    fn refusal(&self) -> Option<NoWay> {
+        self.not_before.clone().filter(|(until, _)| Instant::now() < *until).map(|(_, why)| why)
+    }
+
+    /// What comes of an answer.
+    fn learn(&mut self, answer: Result<Way, NoWay>) -> Result<Arc<Way>, NoWay> {
+        match answer {
+            Ok(way) => {
+                let way = Arc::new(way);
+                *self = Self { way: Some(way.clone()), ..Self::default() };
+                Ok(way)
+            }
+            Err(why) => {
+                self.not_before = Some((Instant::now() + NOT_AGAIN, why.clone()));
+                // What it says of a tenant that is gone counts at once; all else can wait as long as there is a pass.
+                let is_gone = matches!(&why, NoWay::Refused(refused) if refused.reason == Reason::NotFound);
+                self.way = self.way.take().filter(|way| !is_gone && !way.is_over());
+                self.way.clone().ok_or(why)
+            }
+        }
+    }
+}
 
 /// All that were called lately.
 #[derive(Debug)]
 pub(crate) struct Tenants {
     link: Arc<Link>,
-    all: Mutex<HashMap<ClusterName, (Shared, Instant)>>,
+    all: Mutex<HashMap<ClusterName, (Arc<Tenant>, Instant)>>,
 }
 
 impl Tenants {
-    pub(crate) fn new(link: Arc<Link>) -> Self {
-        Self { link, all: Mutex::default() }
+    pub(crate) fn new(link: Arc<Link>) -> Arc<Self> {
+        Arc::new(Self { link, all: Mutex::default() })
     }
 
     /// How many are known.
@@ -89,53 +123,52 @@ impl Tenants {
         self.all.lock().len()
     }
 
-    /// How that tenant is called. One caller at a time asks the operator; the others wait for what it learns.
-    pub(crate) async fn way(&self, cluster: &ClusterName) -> Result<Arc<Way>, NoWay> {
+    /// How that tenant is called.
+    pub(crate) async fn way(self: &Arc<Self>, cluster: &ClusterName) -> Result<Arc<Way>, NoWay> {
         let tenant = self.tenant(cluster);
-        let mut tenant = tenant.lock().await;
-        let has = tenant.way.clone().filter(|way| !way.is_over());
-        if let Some(way) = &has
-            && !way.is_due()
-            && !tenant.is_doubted
-        {
-            return Ok(way.clone());
-        }
-        let refusal = tenant.not_before.clone().filter(|(until, _)| Instant::now() < *until).map(|(_, why)| why);
-        let asked = match refusal {
-            Some(why) => Err(why),
-            None => self.ask(cluster).await,
+        let (usable, refusal) = {
+            let now = tenant.now.lock();
+            (now.usable(), now.refusal())
         };
-        match asked {
-            Ok(way) => {
-                let way = Arc::new(way);
-                *tenant = Tenant { way: Some(way.clone()), ..Tenant::default() };
-                Ok(way)
-            }
-            Err(why) => {
-                if tenant.not_before.as_ref().is_none_or(|(until, _)| Instant::now() >= *until) {
-                    tenant.not_before = Some((Instant::now() + NOT_AGAIN, why.clone()));
+        let Some(way) = usable else {
+            let _asking = tenant.asking.lock().await;
+            // Who was first may have learned it.
+            let (usable, refusal) = {
+                let now = tenant.now.lock();
+                (now.usable(), now.refusal())
+            };
+            return match (usable, refusal) {
+                (Some(way), _) => Ok(way),
+                (None, Some(why)) => tenant.now.lock().way.clone().filter(|way| !way.is_over()).ok_or(why),
+                (None, None) => {
+                    let answer = self.ask(cluster).await;
+                    tenant.now.lock().learn(answer)
                 }
-                match (has, &why) {
-                    // What it says of a tenant that is gone counts at once; all else can wait as long as there is a pass.
-                    (Some(way), NoWay::NoOperator) => Ok(way),
-                    (Some(way), NoWay::Refused(refused)) if refused.reason != Reason::NotFound => Ok(way),
-                    _ => {
-                        tenant.way = None;
-                        Err(why)
-                    }
-                }
-            }
+            };
+        };
+        // Nobody waits for a new one while the old one works.
+        if way.is_due()
+            && refusal.is_none()
+            && let Ok(asking) = tenant.asking.clone().try_lock_owned()
+        {
+            let (tenants, cluster) = (self.clone(), cluster.clone());
+            tokio::spawn(async move {
+                let answer = tenants.ask(&cluster).await;
+                drop(tenant.now.lock().learn(answer));
+                drop(asking);
+            });
         }
+        Ok(way)
     }
 
     /// A connection by that way failed: the operator is asked anew where the tenant is.
-    pub(crate) async fn doubt(&self, cluster: &ClusterName, way: &Arc<Way>) {
+    pub(crate) fn doubt(&self, cluster: &ClusterName, way: &Arc<Way>) {
         let tenant = self.tenant(cluster);
-        let mut tenant = tenant.lock().await;
-        tenant.is_doubted |= tenant.way.as_ref().is_some_and(|now| Arc::ptr_eq(now, way));
+        let mut now = tenant.now.lock();
+        now.is_doubted |= now.way.as_ref().is_some_and(|now| Arc::ptr_eq(now, way));
     }
 
-    fn tenant(&self, cluster: &ClusterName) -> Shared {
+    fn tenant(&self, cluster: &ClusterName) -> Arc<Tenant> {
         let mut all = self.all.lock();
         if !all.contains_key(cluster) {
             all.retain(|_, (_, used)| used.elapsed() < FORGOTTEN);
@@ -195,4 +228,43 @@ fn way(pass: &Pass, key: &KeyPair) -> anyhow::Result<Way> {
         .pool_max_idle_per_host(IDLE_AT_MOST)
         .build(connector);
     Ok(Way { client, address: pass.address.clone(), made: Instant::now(), life: Duration::from_secs(pass.seconds) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(life: u64, ago: u64) -> Way {
+        let key = KeyPair::generate().unwrap();
+        let pem = CertificateParams::new([ACCESS.to_owned()]).unwrap().self_signed(&key).unwrap().pem();
+        let (server_name, address) = ("a".to_owned(), "a:1".to_owned());
+        let pass = Pass { certificate: pem.clone(), seconds: life, ca: pem, server_name, address };
+        let way = way(&pass, &key).unwrap();
+        Way { made: Instant::now().checked_sub(Duration::from_secs(ago)).unwrap(), ..way }
+    }
+
+    fn refused(reason: Reason) -> NoWay {
+        NoWay::Refused(Refused { reason, message: String::new() })
+    }
+
+    #[test]
+    fn a_pass_counts_until_it_is_over_whatever_is_said_meanwhile() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        for why in
+            [NoWay::NoOperator, refused(Reason::NotReady), refused(Reason::NotInTemplates), refused(Reason::Failed)]
+        {
+            let mut now = Now::default();
+            let way = now.learn(Ok(made(100, 60))).unwrap();
+            assert!(way.is_due() && now.usable().is_some());
+            now.is_doubted = true;
+            assert!(now.usable().is_none(), "the operator is asked first");
+            assert!(Arc::ptr_eq(&now.learn(Err(why.clone())).unwrap(), &way), "{why:?}");
+            assert_eq!(now.refusal(), Some(why.clone()), "and not again at once");
+            let mut over = Now { way: Some(Arc::new(made(100, 100))), ..Now::default() };
+            assert_eq!((over.usable().is_some(), over.learn(Err(why.clone())).err()), (false, Some(why)));
+        }
+        let mut gone = Now { way: Some(Arc::new(made(100, 1))), ..Now::default() };
+        assert_eq!(gone.learn(Err(refused(Reason::NotFound))).err(), Some(refused(Reason::NotFound)));
+        assert!(gone.usable().is_none());
+    }
 }

@@ -41,10 +41,8 @@ async fn a_person_calls_a_tenant_by_the_platforms_login_and_nobody_else_does() {
     let seen = p.tenant.audit_since(mark);
     assert!(seen.iter().any(|event| event.user == name && event.verb == "list"), "{seen:?}");
     assert_eq!(p.operator.signed.load(Relaxed), 1, "one pass for all calls");
-    let line = format!(
-        r#""user":"system:serviceaccount:team-a:alice","tenant":"team-a/acme","verb":"list","resource":"namespaces","method":"GET","code":200"#
-    );
-    until("a line of it", async || p.access.says(&line)).await;
+    let line = r#""user":"system:serviceaccount:team-a:alice","tenant":"team-a/acme","verb":"list","resource":"namespaces","method":"GET","code":200"#;
+    until("a line of it", async || p.access.says(line)).await;
     assert!(!p.access.log().contains(&alice), "no token is written down");
 
     // What the platform allows is one thing, what the tenant allows another.

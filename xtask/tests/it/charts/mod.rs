@@ -1,5 +1,6 @@
 //! The charts: what they render, and applied to a real API server, what the operator's service account may do and what it may not.
 
+mod access;
 mod configuration;
 mod controllers;
 mod decisions;

@@ -11,6 +11,7 @@ const TABLES: &[(&str, &str)] = &[
     ("plan-cluster/validate/trusted_ca.rs", "the tests in it"),
     ("plan-cluster/validate/kubelet/", "validate/kubelet/tests.rs, and tests/it/kubelet with the real kubelet"),
     ("plan-cluster/inside/edited.rs", "what Events inside a tenant say: the tests in it"),
+    ("plan-cluster/access.rs", "what the login tells who calls a tenant: tests/access.rs"),
     ("plan/room/", "room/tests.rs, and the tests in room/scheduler.rs"),
     ("plan/workload/last_words.rs", "what components say as they end: the tests beside it"),
 ];
@@ -56,6 +57,7 @@ const NOT_SHOWN: &[(&str, &str, &str)] = &[
     ("plan", "writers.limits.{field}: ", "the operator does not start; its log says it"),
     ("plan", "writers.hosts: ", "the operator does not start; its log says it"),
     ("plan", "gateway.domain: ", "the operator does not start; its log says it"),
+    ("plan", "access.namespace: ", "the operator does not start; its log says it"),
     ("plan", "gateway.port: ", "the operator does not start; its log says it"),
     ("plan", "image \"", "what kubelet says, from which the image is read"),
     ("plan", "tenants.proxy.{field}: ", "the operator does not start; its log says it"),
