@@ -8,6 +8,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Of the pod, where nothing else is said.
+const OPERATOR_PORT: u16 = 9443;
+
 #[derive(Debug, Parser)]
 #[command(
     name = "berth-access",
@@ -18,9 +21,9 @@ pub(crate) struct Args {
     /// Where callers come to, as address:port; repeat for more [default: 0.0.0.0:8443 and [::]:8443]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Vec<SocketAddr>,
-    /// Where the operator comes to
-    #[arg(long, value_name = "ADDRESS", default_value = "[::]:9443")]
-    pub(crate) listen_operator: SocketAddr,
+    /// Where the operator comes to [default: port 9443 of the pod's address]
+    #[arg(long, value_name = "ADDRESS")]
+    listen_operator: Option<SocketAddr>,
     /// Where /healthz, /readyz and /metrics are
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
     pub(crate) metrics: SocketAddr,
@@ -56,7 +59,7 @@ impl Args {
     }
 
     /// Where the operator finds this replica.
-    pub(crate) fn address(&self) -> String {
-        SocketAddr::new(self.pod_ip, self.listen_operator.port()).to_string()
+    pub(crate) fn for_operator(&self) -> SocketAddr {
+        self.listen_operator.unwrap_or_else(|| SocketAddr::new(self.pod_ip, OPERATOR_PORT))
     }
 }

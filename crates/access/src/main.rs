@@ -80,7 +80,7 @@ async fn run(args: &Args, log: Log) -> anyhow::Result<()> {
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let certificate = Certificate::read(&args.certificate)?;
     let listeners = socket::listen_all(&args.listen)?;
-    let (metrics, operator) = (socket::listen(args.metrics)?, socket::listen(args.listen_operator)?);
+    let (metrics, operator) = (socket::listen(args.metrics)?, socket::listen(args.for_operator())?);
     let client = client::client().await?;
     let leases: Api<Lease> = Api::namespaced(client.clone(), &args.namespace);
     let identity = Arc::new(Identity::new(ACCESS)?);
@@ -101,7 +101,7 @@ async fn run(args: &Args, log: Log) -> anyhow::Result<()> {
     let replica = Replica {
         name: args.pod.clone(),
         uid: args.pod_uid.clone(),
-        address: args.address(),
+        address: args.for_operator().to_string(),
         certificate: identity.pem().to_owned(),
     };
     tokio::spawn(publish::publish(leases.clone(), replica));
