@@ -54,6 +54,7 @@ impl World {
         let (file, meta) = (values::file(), values::meta(&self.kube)?);
         let mut values = vec!["operator.replicas=1", "operator.logJSON=false", &operator, &agent, &backup, &delivery];
         values.extend(options.values.iter().map(String::as_str));
+        self.charts_namespaces_are_gone()?;
         self.chart("berth", &["-f", &file, "--set-json", &meta], &values)?;
         if let Some(minutes) = options.leaf_lifetime_minutes {
             // The chart counts in days.
@@ -68,6 +69,17 @@ impl World {
             self.kube.merge(&path, &json!({"spec": {"template": deployment["spec"]["template"]}}))?;
         }
         self.operator_settled()
+    }
+
+    /// What the chart made for the test before, and its next release takes away, ends a while after.
+    fn charts_namespaces_are_gone(&self) -> Result<()> {
+        let ours = format!("{}?labelSelector=app.kubernetes.io/name=berth,helm.sh/chart", core("", "namespaces"));
+        until("namespaces of the chart that are being deleted to be gone", || {
+            let all = self.kube.list(&ours)?;
+            let ends = all.iter().find(|namespace| !namespace["metadata"]["deletionTimestamp"].is_null());
+            ensure!(ends.is_none(), "{ends:?}");
+            Ok(())
+        })
     }
 
     /// The Secret of the value `tenants.pullSecrets`. No registry asks for what it has.
