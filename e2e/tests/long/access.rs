@@ -112,7 +112,8 @@ struct Person {
 impl Person {
     fn new(world: &World, tenant: &Tenant<'_>, address: &str, ca: &str) -> Result<Self> {
         let dir = tempfile::tempdir()?;
-        world.kubectl(&["-n", &tenant.namespace, "create", "serviceaccount", "person"])?;
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "person"}});
+        world.kube.ensure(&core(&tenant.namespace, "serviceaccounts"), &account)?;
         let token = world.kubectl(&["-n", &tenant.namespace, "create", "token", "person", "--duration=2h"])?;
         let rules = json!([{
             "apiGroups": ["berth.dev"], "resources": ["clusters/api"], "resourceNames": [tenant.name], "verbs": ["*"],
