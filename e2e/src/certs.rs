@@ -38,7 +38,9 @@ pub fn self_signed(address: &str) -> Result<(String, String)> {
 pub fn self_signed_for(names: &str) -> Result<(String, String)> {
     let name = format!("subjectAltName={names}");
     let kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1", "-subj", "/CN=test"];
-    let both = openssl(&[&["req", "-x509", "-addext", &name, "-keyout", "-"], &kind[..]].concat(), &[])?;
+    // No CA: rustls takes none for a server.
+    let leaf = ["-addext", "basicConstraints=critical,CA:FALSE"];
+    let both = openssl(&[&["req", "-x509", "-addext", &name, "-keyout", "-"], &leaf[..], &kind[..]].concat(), &[])?;
     Ok((openssl(&["x509"], both.as_bytes())?, openssl(&["pkey"], both.as_bytes())?))
 }
 
