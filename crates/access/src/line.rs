@@ -48,6 +48,8 @@ pub(crate) enum Why {
     NoToken,
     /// The meta cluster does not know the token.
     UnknownToken,
+    /// Too many of those come from that source: no token of it is asked for, for a moment.
+    TooManyUnknown,
     /// A user whom no tenant knows, such as one of `system:`.
     UnknownUser,
     /// The meta cluster's RBAC does not allow it.
@@ -67,11 +69,12 @@ pub(crate) enum Why {
 }
 
 impl Why {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::NoPlace,
         Self::Forged,
         Self::NoToken,
         Self::UnknownToken,
+        Self::TooManyUnknown,
         Self::UnknownUser,
         Self::NotAllowed,
         Self::NoTenant,
@@ -84,6 +87,6 @@ impl Why {
 
     /// Nobody who has shown who they are.
     pub(crate) fn is_strangers(self) -> bool {
-        matches!(self, Self::NoPlace | Self::Forged | Self::NoToken | Self::UnknownToken)
+        matches!(self, Self::NoPlace | Self::Forged | Self::NoToken | Self::UnknownToken | Self::TooManyUnknown)
     }
 }

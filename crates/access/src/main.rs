@@ -23,6 +23,7 @@ mod place;
 mod publish;
 mod reviews;
 mod serve;
+mod strangers;
 mod tenants;
 
 use berth_contract::access::ACCESS;
@@ -47,6 +48,7 @@ use link::Link;
 use publish::Replica;
 use reviews::Reviews;
 use serve::Access;
+use strangers::Strangers;
 use tenants::Tenants;
 
 fn main() -> ExitCode {
@@ -87,6 +89,7 @@ async fn run(args: &Args, log: Log) -> anyhow::Result<()> {
     let link = Arc::new(Link::default());
     let access = Arc::new(Access {
         reviews: Reviews::new(client.clone()),
+        strangers: Strangers::default(),
         tenants: Tenants::new(link.clone()),
         clusters: Clusters::new(client),
         link: link.clone(),

@@ -87,6 +87,12 @@ impl Reviews {
         self.people.try_get_with(key, self.ask_who(token)).await.map_err(|unknown| *unknown)
     }
 
+    /// Whether that token was somebody's a moment ago.
+    pub(crate) async fn is_known(&self, token: &str) -> bool {
+        let key: [u8; 32] = Sha256::digest(token).into();
+        matches!(self.people.get(&key).await, Some(Some(_)))
+    }
+
     /// Whether they may.
     pub(crate) async fn may(&self, person: &Arc<Person>, wish: &Wish) -> Result<bool, Unknown> {
         let key = (person.clone(), wish.clone());

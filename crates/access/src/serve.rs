@@ -10,7 +10,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -27,11 +27,13 @@ use crate::metrics;
 use crate::person::{Known, Person};
 use crate::place::{Place, place};
 use crate::reviews::{Reviews, Wish};
+use crate::strangers::Strangers;
 use crate::tenants::{NoWay, Tenants, Way};
 
 /// All that calls share.
 pub(crate) struct Access {
     pub(crate) reviews: Reviews,
+    pub(crate) strangers: Strangers,
     pub(crate) tenants: Arc<Tenants>,
     pub(crate) clusters: Clusters,
     pub(crate) link: Arc<Link>,
@@ -133,8 +135,7 @@ impl Access {
             return Ok(json_of(StatusCode::OK, &serde_json::json!({ "exec": self.login })));
         }
         let token = headers::token(request.headers()).ok_or_else(|| Refusal::nothing_here(Why::NoToken))?.to_owned();
-        let person = self.reviews.who(&token).await.map_err(|_| Refusal::no_review())?;
-        let person = person.ok_or_else(|| Refusal::nothing_here(Why::UnknownToken))?;
+        let person = self.who(&token, client.ip()).await?;
         visit.person = Some(person.clone());
         let known = person.known().ok_or_else(|| Refusal::nothing_here(Why::UnknownUser))?;
         let Place::Tenant(cluster, path) = place else {
@@ -150,6 +151,23 @@ impl Access {
         let uri = headers::uri(&way.address, &path, request.uri().query());
         let to = Onward { cluster, way, uri: uri.ok_or_else(|| Refusal::nothing_here(Why::NoPlace))?, verb: call.verb };
         self.pass_on(request, client, (&known, upgrade), to, Holder { person, token }).await
+    }
+
+    async fn who(&self, token: &str, client: IpAddr) -> Result<Arc<Person>, Refusal> {
+        if !self.strangers.are_heard(client) && !self.reviews.is_known(token).await {
+            let message = "too many unknown tokens come from your address. Try again in some seconds".to_owned();
+            return Err(Refusal {
+                why: Why::TooManyUnknown,
+                code: StatusCode::TOO_MANY_REQUESTS,
+                reason: "TooManyRequests",
+                message,
+            });
+        }
+        let person = self.reviews.who(token).await.map_err(|_| Refusal::no_review())?;
+        person.ok_or_else(|| {
+            self.strangers.note(client);
+            Refusal::nothing_here(Why::UnknownToken)
+        })
     }
 
     /// Who may use a tenant at all is told what they may not do there.

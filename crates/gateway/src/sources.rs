@@ -1,10 +1,10 @@
 //! How much comes from one place, whichever tenants it is for.
 
-use berth_edge::rate::quota;
+use berth_edge::rate::{place, quota};
 use governor::{DefaultKeyedRateLimiter, RateLimiter};
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -97,14 +97,6 @@ impl Drop for Held {
                 held.remove(&self.place);
             }
         }
-    }
-}
-
-/// With IPv6 whoever has one address has 2^64.
-fn place(client: IpAddr) -> IpAddr {
-    match client.to_canonical() {
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
-        address @ IpAddr::V4(_) => address,
     }
 }
 
