@@ -1,6 +1,7 @@
 //! What the programs at the edge of the platform have in common: they take connections of strangers, and know little.
 
 pub mod args;
+#[cfg(feature = "client")]
 pub mod client;
 pub mod http;
 pub mod log;
