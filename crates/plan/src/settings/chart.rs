@@ -25,6 +25,7 @@ impl Settings {
             writers,
             vpc,
             gateway,
+            api_proxy_image,
             backups,
             rollouts,
             may_change,
@@ -58,6 +59,7 @@ impl Settings {
             writers,
             vpc,
             gateway,
+            api_proxy_image,
             may_change,
             nodes_are_added,
             helpers,
@@ -85,6 +87,7 @@ mod tests {
             "writers": {"vpc": ["a=b"], "backups": {"endpoints": ["https://s3.team"]}},
             "vpc": {"rules": "Interface"},
             "gateway": {"domain": "api.example.com", "port": 443},
+            "apiProxy": {"image": "registry/api-proxy:1"},
             "admissionPolicies": {"enabled": true},
             "backups": {
                 "stores": [{"name": "main", "endpoint": "https://s3", "bucket": "b", "secretName": "s"}],
@@ -116,6 +119,7 @@ mod tests {
             writers,
             vpc,
             gateway,
+            api_proxy_image,
             may_change,
             nodes_are_added,
             helpers,
@@ -135,6 +139,7 @@ mod tests {
         assert_eq!(isolation.older_tenants, OlderTenants::Closed);
         assert_eq!((writers, vpc), (config.writers, config.vpc));
         assert!(gateway.is_some() && gateway == config.gateway);
+        assert_eq!(api_proxy_image, "registry/api-proxy:1");
         assert_eq!(may_change, config.may_change);
         assert_ne!(may_change, super::super::MayChange::default());
         assert!(nodes_are_added && config.nodes_are_added);

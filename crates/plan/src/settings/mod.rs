@@ -64,6 +64,8 @@ pub struct Settings {
     pub vpc: VpcSettings,
     /// The gateway for tenants with `endpoint.type: Gateway`. Default: there is none.
     pub gateway: Option<Gateway>,
+    /// Image of the add-on apiProxy for tenants that turn it on, or change their version. Default: the one that is published with this build.
+    pub api_proxy_image: String,
     /// What admission of the meta cluster may change of what Berth applies. Default: nothing.
     pub may_change: MayChange,
     /// The meta cluster makes nodes for pods that find none. Default: it has those that are there.
@@ -223,6 +225,7 @@ impl Default for Settings {
             writers: Writers::default(),
             vpc: VpcSettings::default(),
             gateway: None,
+            api_proxy_image: config::api_proxy_image(),
             may_change: MayChange::default(),
             nodes_are_added: false,
             helpers: HelperDefaults::default(),
