@@ -1,5 +1,5 @@
-//! The images of the operator, of the agent, of `berth-backup` and of `berth-gateway`: static binaries and nothing else. The agent's has two:
-//! what is copied into every pod, and `berth-approve`, which runs from the image.
+//! The images of the operator, of the agent, of `berth-backup`, of `berth-gateway` and of `berth-api-proxy`: static binaries and nothing else. The
+//! agent's has two: what is copied into every pod, and `berth-approve`, which runs from the image.
 
 use anyhow::{Context as _, bail};
 use std::fs;
@@ -24,6 +24,7 @@ pub(crate) struct Images {
     pub(crate) agent: Image,
     pub(crate) backup: Image,
     pub(crate) gateway: Image,
+    pub(crate) api_proxy: Image,
 }
 
 /// What the demo leaves in the checkout: one of another name (`BERTH_CLUSTER`) has files of its own.
@@ -57,7 +58,8 @@ pub(crate) enum Profile {
 }
 
 /// What is in images.
-const IN_IMAGES: [&str; 5] = ["berth-operator", "berth-agent", "berth-approve", "berth-backup", "berth-gateway"];
+const IN_IMAGES: [&str; 6] =
+    ["berth-operator", "berth-agent", "berth-approve", "berth-backup", "berth-gateway", "berth-api-proxy"];
 /// What runs on this machine.
 const HERE: [&str; 3] = ["devcluster", "cni-meta", "kubectl-berth"];
 
@@ -108,7 +110,8 @@ pub(crate) fn build(profile: Profile) -> Result<Images> {
     install_here(profile, &HERE)?;
     let image = |name| image(&built, name, profile);
     let (operator, agent) = (image("operator")?, image("agent")?);
-    Ok(Images { operator, agent, backup: image("backup")?, gateway: image("gateway")? })
+    let (backup, gateway, api_proxy) = (image("backup")?, image("gateway")?, image("api-proxy")?);
+    Ok(Images { operator, agent, backup, gateway, api_proxy })
 }
 
 /// Puts programs that run on this machine beside the demo's files.
@@ -118,11 +121,12 @@ pub(crate) fn install_here(profile: Profile, programs: &[&str]) -> Result<()> {
 }
 
 /// Images by name, and the programs in each. It starts the first.
-pub(crate) const IMAGES: [(&str, &[&str]); 4] = [
+pub(crate) const IMAGES: [(&str, &[&str]); 5] = [
     ("operator", &["berth-operator"]),
     ("agent", &["berth-agent", "berth-approve"]),
     ("backup", &["berth-backup"]),
     ("gateway", &["berth-gateway"]),
+    ("api-proxy", &["berth-api-proxy"]),
 ];
 
 /// The programs in an image.

@@ -2,7 +2,7 @@
 
 use berth_edge::socket;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
@@ -11,11 +11,13 @@ use tokio::time::timeout;
 const TRIES: usize = 3;
 
 /// A connection to the first address that takes one within `patience`. Which one is tried first goes by `turn`, so that one that is gone costs not
-/// each client a wait.
-pub(crate) async fn dial(to: &str, turn: usize, patience: Duration) -> io::Result<TcpStream> {
+/// each client a wait. `own`: where this program is, to which a connection would lead in a circle.
+pub(crate) async fn dial(to: &str, own: IpAddr, turn: usize, patience: Duration) -> io::Result<TcpStream> {
     let found = timeout(patience, lookup_host(to)).await.map_err(|_| no_answer("DNS"))??;
-    let mut why = io::Error::new(io::ErrorKind::NotFound, "DNS has no address");
-    for address in order(found.collect(), turn) {
+    let (circle, found): (Vec<_>, Vec<_>) = found.partition(|address| address.ip() == own);
+    let none = if circle.is_empty() { "DNS has no address" } else { "it has the address of this program itself" };
+    let mut why = io::Error::new(io::ErrorKind::NotFound, none);
+    for address in order(found, turn) {
         match timeout(patience, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
                 socket::set_up_server(&stream)?;

@@ -87,7 +87,8 @@ impl Proxy {
     }
 
     async fn dial(&self) -> io::Result<TcpStream> {
-        let dialled = dial(&self.args.to, self.turn.fetch_add(1, Relaxed), self.args.dial_timeout).await;
+        let dialled =
+            dial(&self.args.to, self.args.listen.ip(), self.turn.fetch_add(1, Relaxed), self.args.dial_timeout).await;
         self.is_open.store(dialled.is_ok(), Relaxed);
         // A line for each change, and none for each client.
         match &dialled {

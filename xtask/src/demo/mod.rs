@@ -274,7 +274,7 @@ impl Demo {
     /// Imports images that this cluster has not got yet.
     fn load(&self, images: &Images) -> Result<()> {
         let uid = output(self.kubectl().args(["get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}"]))?;
-        let all = [&images.operator, &images.agent, &images.backup, &images.gateway];
+        let all = [&images.operator, &images.agent, &images.backup, &images.gateway, &images.api_proxy];
         let want = format!("{uid} {}\n", all.map(|image| image.tag.as_str()).join(" "));
         let mark = self.dir.join("images/loaded");
         if fs::read_to_string(&mark).is_ok_and(|have| have == want) {
@@ -291,6 +291,7 @@ impl Demo {
             format!("agent.image.tag={}", images.agent.tag),
             format!("backups.image.tag={}", images.backup.tag),
             format!("gateway.image.tag={}", images.gateway.tag),
+            format!("apiProxy.image.tag={}", images.api_proxy.tag),
             "operator.logJSON=false".to_owned(),
         ];
         values.extend_from_slice(more);

@@ -102,6 +102,17 @@ fn while_nobody_answers_it_lives_is_not_ready_and_resets() {
     assert!(proxy.log().contains("127.0.0.1:6443 answers again"), "{}", proxy.log());
 }
 
+/// Such as where its address is the load balancer's.
+#[test]
+fn a_host_that_leads_to_itself_is_no_circle() {
+    let node = Node::new();
+    let proxy = node.start(&["--to=240.0.0.1:6443"]);
+    until("a word about it", || {
+        proxy.log().contains("cannot connect to 240.0.0.1:6443: it has the address of this program")
+    });
+    assert_eq!(node.dial(OWN).unwrap().read(&mut [0; 1]).unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+}
+
 #[test]
 fn more_connections_than_it_may_have_are_reset_and_ipv6_works_as_well() {
     let node = Node::new();

@@ -34,6 +34,7 @@ fn what_a_tenants_pods_run_is_listed() {
         let listed: BTreeSet<String> = lines(&["images", "--version", version]).into_iter().collect();
         // Backups are Jobs; operator and gateway are not of a tenant; add-ons run on the tenant's nodes, and are rendered once its API answers.
         let others = [
+            "ghcr.io/berth-dev/api-proxy:",
             "ghcr.io/berth-dev/backup:",
             "ghcr.io/berth-dev/gateway:",
             "ghcr.io/berth-dev/operator:",
