@@ -2,6 +2,7 @@
 //! left out of `make test`, which counts it from the source.
 
 mod addons;
+mod api_proxy;
 mod audit;
 mod backup;
 mod canary;
