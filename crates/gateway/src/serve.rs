@@ -1,6 +1,5 @@
 //! Takes connections, and carries each to its tenant.
 
-use berth_edge::http::Told;
 use berth_edge::log::Log;
 use berth_edge::rate::quota;
 use berth_edge::socket;
@@ -21,7 +20,6 @@ use crate::drain;
 use crate::ended::{Ended, Farewell};
 use crate::limits::Limits;
 use crate::live::Live;
-use crate::metrics;
 use crate::opening::{By, Opening, Step};
 use crate::proxy::canonical;
 use crate::sources::{Held, Sources};
@@ -217,20 +215,6 @@ impl Gateway {
     }
 }
 
-impl Told for Gateway {
-    fn unready(&self) -> Option<&'static str> {
-        const UNKNOWN: &str = "waiting for the lists of Services and EndpointSlices: the log says what is in the way";
-        if self.stop.is_cancelled() {
-            return Some("this gateway ends");
-        }
-        (!self.is_known.load(Relaxed)).then_some(UNKNOWN)
-    }
-
-    fn metrics(&self) -> String {
-        metrics::text(self)
-    }
-}
-
 /// The next bytes. Empty: there are no more.
 async fn read(stream: &TcpStream) -> io::Result<Vec<u8>> {
     loop {
@@ -257,15 +241,5 @@ mod tests {
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let size = size_of_val(&gateway.one(stream, "192.0.2.1:1".parse().unwrap(), By::ServerName));
         assert!(size <= 4096, "{size} bytes");
-    }
-
-    #[test]
-    fn it_is_ready_from_when_all_is_known_until_it_ends() {
-        let gateway = Gateway::new(limits(), Log::captured().0);
-        assert!(gateway.unready().unwrap().starts_with("waiting for the lists"));
-        gateway.is_known.store(true, Relaxed);
-        assert_eq!(gateway.unready(), None);
-        gateway.stop.cancel();
-        assert_eq!(gateway.unready(), Some("this gateway ends"));
     }
 }
