@@ -27,6 +27,13 @@ pub fn load_upstream(cluster: &Cluster) -> Result<()> {
 /// Packs and loads an image of Berth's (`operator` or `agent`) with its program, and others as they were built; its tag, which has a
 /// digest of the content, so that a tag never changes its meaning.
 pub fn load_own(cluster: &Cluster, name: &str, content: &[u8], others: &[&str]) -> Result<String> {
+    let (tag, archive) = pack_own(cluster, name, content, others)?;
+    load(cluster, &[archive])?;
+    Ok(tag)
+}
+
+/// The same for machines beside the cluster: nothing is loaded. The tag, and the archive.
+pub fn pack_own(cluster: &Cluster, name: &str, content: &[u8], others: &[&str]) -> Result<(String, PathBuf)> {
     let program = format!("/berth-{name}");
     let mut digest = Sha256::new_with_prefix(&program).chain_update(content);
     for other in others {
@@ -53,8 +60,7 @@ pub fn load_own(cluster: &Cluster, name: &str, content: &[u8], others: &[&str]) 
         write_oci(&archive, &image)?;
         fs::remove_file(&binary)?;
     }
-    load(cluster, &[archive])?;
-    Ok(tag)
+    Ok((tag, archive))
 }
 
 /// One of Berth's programs, as it was built.

@@ -25,10 +25,11 @@ pub const BY_INSTALL: [&str; 10] = [
 ];
 
 /// Values that stay as the chart has them, by how their paths begin, and why.
-pub const LEFT: [(&str, &str); 24] = [
+pub const LEFT: [(&str, &str); 25] = [
     ("access", "a test of the login sets it"),
     ("agent.image.digest", "the image is loaded into the nodes by its tag"),
     ("agent.image.repository", "it is loaded by the chart's name"),
+    ("apiProxy", "a test with the add-on on a node sets it"),
     ("backups.image.digest", "it is loaded by its tag"),
     ("backups.image.repository", "it is loaded by the chart's name"),
     ("etcdNamespaces", "they have to exist; a test that needs one sets it"),

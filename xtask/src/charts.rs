@@ -23,6 +23,7 @@ pub(crate) fn check() -> Result<()> {
         "gateway.enabled=true",
         "gateway.domain=api.example.com",
         "gateway.hostPort=443",
+        "gateway.namedHostPort=6444",
         "gateway.proxyProtocolFrom={10.0.0.0/8}",
         "gateway.apiServerPeers[0].ipBlock.cidr=10.0.0.7/32",
         "gateway.priorityClassName=x",

@@ -72,6 +72,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("berth-edge", &[]),
     ("berth-access", &["berth-api", "berth-contract", "berth-edge"]),
     ("berth-gateway", &["berth-api", "berth-contract", "berth-edge"]),
+    ("berth-api-proxy", &["berth-edge"]),
     ("berth-oci", &[]),
     ("berth-devcluster", &["berth-oci"]),
     ("berth-testkit", &["berth-pki", "berth-plan", "berth-render", "berth-sim"]),

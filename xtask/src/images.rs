@@ -1,5 +1,5 @@
-//! The images of the operator, of the agent, of `berth-backup`, `berth-gateway` and `berth-access`: static binaries and nothing else. The agent's has two:
-//! what is copied into every pod, and `berth-approve`, which runs from the image.
+//! The images of the operator, of the agent, of `berth-backup`, `berth-gateway`, `berth-access` and `berth-api-proxy`: static binaries and nothing else. The
+//! agent's has two: what is copied into every pod, and `berth-approve`, which runs from the image.
 
 use anyhow::{Context as _, bail};
 use std::fs;
@@ -25,6 +25,7 @@ pub(crate) struct Images {
     pub(crate) backup: Image,
     pub(crate) gateway: Image,
     pub(crate) access: Image,
+    pub(crate) api_proxy: Image,
 }
 
 /// What the demo leaves in the checkout: one of another name (`BERTH_CLUSTER`) has files of its own.
@@ -58,8 +59,15 @@ pub(crate) enum Profile {
 }
 
 /// What is in images.
-const IN_IMAGES: [&str; 6] =
-    ["berth-operator", "berth-agent", "berth-approve", "berth-backup", "berth-gateway", "berth-access"];
+const IN_IMAGES: [&str; 7] = [
+    "berth-operator",
+    "berth-agent",
+    "berth-approve",
+    "berth-backup",
+    "berth-gateway",
+    "berth-access",
+    "berth-api-proxy",
+];
 /// What runs on this machine.
 const HERE: [&str; 3] = ["devcluster", "cni-meta", "kubectl-berth"];
 
@@ -110,7 +118,8 @@ pub(crate) fn build(profile: Profile) -> Result<Images> {
     install_here(profile, &HERE)?;
     let image = |name| image(&built, name, profile);
     let (operator, agent) = (image("operator")?, image("agent")?);
-    Ok(Images { operator, agent, backup: image("backup")?, gateway: image("gateway")?, access: image("access")? })
+    let (backup, gateway, access) = (image("backup")?, image("gateway")?, image("access")?);
+    Ok(Images { operator, agent, backup, gateway, access, api_proxy: image("api-proxy")? })
 }
 
 /// Puts programs that run on this machine beside the demo's files.
@@ -120,12 +129,13 @@ pub(crate) fn install_here(profile: Profile, programs: &[&str]) -> Result<()> {
 }
 
 /// Images by name, and the programs in each. It starts the first.
-pub(crate) const IMAGES: [(&str, &[&str]); 5] = [
+pub(crate) const IMAGES: [(&str, &[&str]); 6] = [
     ("operator", &["berth-operator"]),
     ("agent", &["berth-agent", "berth-approve"]),
     ("backup", &["berth-backup"]),
     ("gateway", &["berth-gateway"]),
     ("access", &["berth-access"]),
+    ("api-proxy", &["berth-api-proxy"]),
 ];
 
 /// The programs in an image.

@@ -2,7 +2,7 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | Berth's images, for each architecture that was built | `oci/operator`, `oci/agent`, `oci/backup`, `oci/gateway`, `oci/access`: OCI layouts |
+//! | Berth's images, for each architecture that was built | `oci/operator`, `oci/agent`, `oci/backup`, `oci/gateway`, `oci/access`, `oci/api-proxy`: OCI layouts |
 //! | charts that pin these images by digest | `oci/charts/*` (OCI layouts) and `charts/*.tgz` |
 //! | `kubectl berth`, and its manifest for krew | `kubectl-berth_*.tar.gz`, `krew/berth.yaml` |
 //! | what is in the programs (SPDX) | `sbom/*.spdx.json` |

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_with::skip_serializing_none;
 
-pub use addons::{Addons, CoreDns, DnsZone, KubeProxy, ProxyMode};
+pub use addons::{Addons, ApiProxy, CoreDns, DnsZone, KubeProxy, ProxyMode};
 pub use admission::{Admission, PluginConfiguration};
 pub use audit::{AUDIT_KUBECONFIG, AUDIT_SECRET, Audit, AuditBatch, AuditSecret, AuditWebhook};
 pub use endpoint::{Endpoint, EndpointService, EndpointType};
@@ -80,6 +80,7 @@ pub use vpc::{Attachment, Route, Vpc};
 #[schemars(extend("x-kubernetes-validations" = json!([
     {"rule": "has(self.vpc) == has(oldSelf.vpc)", "message": "vpc cannot be added to a Cluster or removed from it: create a new Cluster"},
     {"rule": "!has(self.vpc) || !has(self.endpoint.advertiseAddress)", "message": "endpoint.advertiseAddress cannot be set with vpc: pods reach the API at its addresses in the VPC; remove it"},
+    {"rule": "!has(self.vpc) || !has(self.addons) || !has(self.addons.apiProxy) || !has(self.addons.apiProxy.enabled) || !self.addons.apiProxy.enabled", "message": "addons.apiProxy cannot be enabled with vpc: pods reach the API at its addresses in the VPC; remove it"},
     {"rule": "!has(self.endpoint.advertiseAddress) || !isIP(self.endpoint.advertiseAddress) || !isCIDR(self.network.serviceCIDRs[0]) || ip(self.endpoint.advertiseAddress).family() == cidr(self.network.serviceCIDRs[0]).ip().family()", "message": "endpoint.advertiseAddress: must be of the family (IPv4 or IPv6) of the first network in network.serviceCIDRs: Service kubernetes has an address of that one"}
 ])))]
 pub struct ClusterSpec {

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result};
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use std::io;
-use std::net::{Shutdown, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -37,21 +37,25 @@ pub fn listen(address: SocketAddr) -> Result<TcpListener> {
 }
 
 /// Where programs listen by themselves. IPv6 is left out where the node has none.
-const LISTEN: [&str; 2] = ["0.0.0.0:8443", "[::]:8443"];
+const LISTEN: [SocketAddr; 2] = [
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 8443),
+    SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 8443),
+];
 
-/// Listens on all of them. None are given: on port 8443 of all addresses.
+/// Listens on all of them; `[::]` beside another one is left out where it cannot. None are given: on port 8443 of all addresses.
 ///
 /// # Errors
-/// If it cannot listen on one of them.
+/// If it cannot listen on another one of them.
 pub fn listen_all(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>> {
-    if !addresses.is_empty() {
-        return addresses.iter().copied().map(listen).collect();
+    let addresses = if addresses.is_empty() { &LISTEN } else { addresses };
+    let mut all = vec![];
+    for address in addresses {
+        match listen(*address) {
+            Err(error) if addresses.len() > 1 && address.ip() == Ipv6Addr::UNSPECIFIED => eprintln!("{error:#}"),
+            listener => all.push(listener?),
+        }
     }
-    let [first, second] = LISTEN.map(|address| address.parse().map_err(anyhow::Error::from).and_then(listen));
-    if let Err(error) = &second {
-        eprintln!("{error:#}");
-    }
-    Ok(std::iter::once(first?).chain(second).collect())
+    Ok(all)
 }
 
 /// What the kernel keeps of a connection for either side at most; it counts twice as much, with what it needs itself. Without a bound it is megabytes

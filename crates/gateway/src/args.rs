@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 
 use crate::limits::Limits;
+use crate::opening::By;
 use crate::sources::Most;
 
 /// How long a client may stay when the API server has ended.
@@ -26,6 +27,10 @@ pub(crate) struct Args {
     /// Where clients come to, as address:port; repeat for more [default: 0.0.0.0:8443 and [::]:8443]
     #[arg(long, value_name = "ADDRESS")]
     listen: Vec<SocketAddr>,
+    /// Where berth-api-proxy comes to from nodes of tenants, as address:port; repeat for more. Each connection there begins with a PROXY header of
+    /// version 2 that has the tenant's host name (type 0x02), behind a load balancer's if one has to come [default: nowhere]
+    #[arg(long, value_name = "ADDRESS")]
+    listen_named: Vec<SocketAddr>,
     /// Where /healthz, /readyz and /metrics are
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
     pub(crate) metrics: SocketAddr,
@@ -90,9 +95,14 @@ impl Args {
         }
     }
 
-    /// Listens where it is told to.
-    pub(crate) fn listeners(&self) -> Result<Vec<TcpListener>> {
-        socket::listen_all(&self.listen)
+    /// Listens where it is told to, each with where clients say there whom they want.
+    pub(crate) fn listeners(&self) -> Result<Vec<(TcpListener, By)>> {
+        let named = match &self.listen_named[..] {
+            [] => vec![],
+            all => socket::listen_all(all)?,
+        };
+        let all = socket::listen_all(&self.listen)?.into_iter().map(|listener| (listener, By::ServerName));
+        Ok(all.chain(named.into_iter().map(|listener| (listener, By::Header))).collect())
     }
 }
 
@@ -114,6 +124,7 @@ mod tests {
             "--drain=-1s",
             "--drain=10",
             "--listen=8443",
+            "--listen-named=8444",
             "--hello-timeout=soon",
         ] {
             assert!(parse(&[wrong]).is_err(), "{wrong}");

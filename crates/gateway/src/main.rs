@@ -1,5 +1,6 @@
 //! `berth-gateway` gives the API servers of all tenants one address. It reads the server name of a ClientHello, finds the tenant that has it, and passes
-//! the bytes on to one of its API servers and back: TLS ends there, and this program has no key.
+//! the bytes on to one of its API servers and back: TLS ends there, and this program has no key. Pods send no name: for these `berth-api-proxy` on their
+//! node says it in a PROXY header, at a listener of its own.
 //!
 //! What it knows is on the tenants' Services, see [`berth_contract::gateway`], and in their EndpointSlices. It watches both and needs neither the
 //! operator nor a Secret; while the API of the meta cluster is away, it goes on with what it knows.
@@ -29,6 +30,7 @@ mod table;
 mod tenant;
 #[cfg(test)]
 mod tests;
+mod visit;
 mod watch;
 
 use std::process::ExitCode;
@@ -82,14 +84,14 @@ async fn run(args: &Args, log: Log) -> anyhow::Result<()> {
     tokio::spawn(http::serve(metrics, gateway.clone()));
     let watching = gateway.clone();
     tokio::spawn(async move { watch::run(&client, &watching).await });
-    for listener in listeners {
+    for (listener, by) in listeners {
         let gateway = gateway.clone();
         tokio::spawn(async move {
             // Whoever comes sooner waits: no name is unknown only because nothing is known yet.
             while !gateway.is_known.load(Relaxed) {
                 tokio::time::sleep(LOOK).await;
             }
-            gateway.accept(listener).await;
+            gateway.accept(listener, by).await;
         });
     }
     tokio::select! { _ = term.recv() => (), _ = int.recv() => () }

@@ -1,5 +1,6 @@
-//! What Prometheus reads. Names and labels are stable.
+//! What Prometheus reads, and probes. Names and labels are stable.
 
+use berth_edge::http::Told;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -84,6 +85,20 @@ fn number(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
+impl Told for Gateway {
+    fn unready(&self) -> Option<&'static str> {
+        const UNKNOWN: &str = "waiting for the lists of Services and EndpointSlices: the log says what is in the way";
+        if self.stop.is_cancelled() {
+            return Some("this gateway ends");
+        }
+        (!self.is_known.load(Relaxed)).then_some(UNKNOWN)
+    }
+
+    fn metrics(&self) -> String {
+        text(self)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,5 +135,15 @@ mod tests {
         ] {
             assert!(text.lines().any(|is| is == line), "{line}\n{text}");
         }
+    }
+
+    #[test]
+    fn it_is_ready_from_when_all_is_known_until_it_ends() {
+        let gateway = Gateway::new(limits(), Log::captured().0);
+        assert!(gateway.unready().unwrap().starts_with("waiting for the lists"));
+        gateway.is_known.store(true, Relaxed);
+        assert_eq!(gateway.unready(), None);
+        gateway.stop.cancel();
+        assert_eq!(gateway.unready(), Some("this gateway ends"));
     }
 }

@@ -1,11 +1,9 @@
 //! Takes connections, and carries each to its tenant.
 
-use berth_edge::http::Told;
 use berth_edge::log::Log;
 use berth_edge::rate::quota;
 use berth_edge::socket;
 use governor::{DefaultDirectRateLimiter, RateLimiter};
-use jiff::Timestamp;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,18 +13,17 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::copy::{Carried, copy};
+use crate::copy::copy;
 use crate::counts::Ends;
 use crate::dial::{self, dial};
 use crate::drain;
 use crate::ended::{Ended, Farewell};
 use crate::limits::Limits;
-use crate::line::Line;
 use crate::live::Live;
-use crate::metrics;
-use crate::opening::{Opening, Step};
+use crate::opening::{By, Opening, Step};
 use crate::proxy::canonical;
 use crate::sources::{Held, Sources};
+use crate::visit::Visit;
 
 /// TLS' fatal alert `unrecognized_name` (RFC 6066), before any version is agreed on.
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
@@ -74,8 +71,8 @@ impl Gateway {
         })
     }
 
-    /// Until it is told to stop.
-    pub(crate) async fn accept(self: Arc<Self>, listener: TcpListener) {
+    /// Until it is told to stop. `by`: where clients say there whom they want.
+    pub(crate) async fn accept(self: Arc<Self>, listener: TcpListener, by: By) {
         loop {
             let accepted = tokio::select! {
                 () = self.stop.cancelled() => return,
@@ -83,7 +80,7 @@ impl Gateway {
             };
             match accepted {
                 Ok((stream, peer)) => match self.refusal() {
-                    None => drop(self.connections.spawn(self.clone().one(stream, canonical(peer)))),
+                    None => drop(self.connections.spawn(self.clone().one(stream, canonical(peer), by))),
                     // Nothing is written of it: of these there are most.
                     Some(why) => {
                         socket::reset(&stream);
@@ -115,13 +112,15 @@ impl Gateway {
         let _ = tokio::time::timeout(patience, self.connections.wait()).await;
     }
 
-    async fn one(self: Arc<Self>, stream: TcpStream, peer: SocketAddr) {
+    async fn one(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, by: By) {
         let number = self.next.fetch_add(1, Relaxed);
         let begin = Instant::now();
-        let mut visit = Visit::new(peer);
+        let mut visit = Visit::new(peer, by);
         let ended = self.carry(&stream, number, &mut visit).await;
         match ended.farewell() {
             Farewell::End => {}
+            // Behind a header the ClientHello may still be on its way: what is written before it came would be lost.
+            Farewell::Alert if by == By::Header => socket::reset(&stream),
             Farewell::Reset => socket::reset(&stream),
             Farewell::Alert => drop(stream.try_write(&UNRECOGNIZED_NAME)),
         }
@@ -175,7 +174,7 @@ impl Gateway {
     async fn open(&self, stream: &TcpStream, visit: &mut Visit) -> Result<(Vec<u8>, Held), Ended> {
         let peer = visit.client;
         let awaits_header = self.limits.proxy_from.iter().any(|range| range.contains(peer.ip()));
-        let mut opening = Opening::new(peer, awaits_header, self.limits.hello);
+        let mut opening = Opening::new(peer, awaits_header, visit.by, self.limits.hello);
         let mut held = None;
         let read = async {
             loop {
@@ -216,20 +215,6 @@ impl Gateway {
     }
 }
 
-impl Told for Gateway {
-    fn unready(&self) -> Option<&'static str> {
-        const UNKNOWN: &str = "waiting for the lists of Services and EndpointSlices: the log says what is in the way";
-        if self.stop.is_cancelled() {
-            return Some("this gateway ends");
-        }
-        (!self.is_known.load(Relaxed)).then_some(UNKNOWN)
-    }
-
-    fn metrics(&self) -> String {
-        metrics::text(self)
-    }
-}
-
 /// The next bytes. Empty: there are no more.
 async fn read(stream: &TcpStream) -> io::Result<Vec<u8>> {
     loop {
@@ -239,39 +224,6 @@ async fn read(stream: &TcpStream) -> io::Result<Vec<u8>> {
             Ok(_) => return Ok(bytes),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
-        }
-    }
-}
-
-/// What is known of a connection so far.
-struct Visit {
-    client: SocketAddr,
-    has_spoken: bool,
-    name: Option<String>,
-    tenant: Option<String>,
-    gateway: Option<SocketAddr>,
-    api_server: Option<SocketAddr>,
-    carried: Carried,
-}
-
-impl Visit {
-    fn new(client: SocketAddr) -> Self {
-        let (name, tenant, gateway, api_server) = (None, None, None, None);
-        Self { client, has_spoken: false, name, tenant, gateway, api_server, carried: Carried::default() }
-    }
-
-    fn line(self, begin: Instant, ended: Ended) -> Line {
-        Line {
-            time: Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-            client: self.client,
-            name: self.name,
-            tenant: self.tenant,
-            gateway: self.gateway,
-            api_server: self.api_server,
-            bytes_up: self.carried.up.load(Relaxed),
-            bytes_down: self.carried.down.load(Relaxed),
-            seconds: begin.elapsed().as_secs_f64(),
-            ended,
         }
     }
 }
@@ -287,17 +239,7 @@ mod tests {
         let gateway = Gateway::new(limits(), Log::captured().0);
         let listener = socket::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let size = size_of_val(&gateway.one(stream, "192.0.2.1:1".parse().unwrap()));
+        let size = size_of_val(&gateway.one(stream, "192.0.2.1:1".parse().unwrap(), By::ServerName));
         assert!(size <= 4096, "{size} bytes");
-    }
-
-    #[test]
-    fn it_is_ready_from_when_all_is_known_until_it_ends() {
-        let gateway = Gateway::new(limits(), Log::captured().0);
-        assert!(gateway.unready().unwrap().starts_with("waiting for the lists"));
-        gateway.is_known.store(true, Relaxed);
-        assert_eq!(gateway.unready(), None);
-        gateway.stop.cancel();
-        assert_eq!(gateway.unready(), Some("this gateway ends"));
     }
 }

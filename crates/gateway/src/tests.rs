@@ -2,6 +2,7 @@
 
 mod carried;
 mod ends;
+mod named;
 mod refused;
 
 use std::io::ErrorKind;
@@ -14,7 +15,7 @@ use berth_edge::log::Log;
 use berth_edge::socket;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -23,6 +24,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::ended::Ended;
 use crate::limits::Limits;
+use crate::opening::By;
 use crate::serve::Gateway;
 use crate::sources::Most;
 use crate::table::{Route, Table};
@@ -57,11 +59,20 @@ struct World {
 
 impl World {
     fn start(limits: Limits) -> Self {
+        Self::by(By::ServerName, limits)
+    }
+
+    /// Where each connection begins with a header that names the tenant.
+    fn named(limits: Limits) -> Self {
+        Self::by(By::Header, limits)
+    }
+
+    fn by(by: By, limits: Limits) -> Self {
         let (log, lines) = Log::captured();
         let gateway = Gateway::new(limits, log);
         let listener = socket::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
-        tokio::spawn(gateway.clone().accept(listener));
+        tokio::spawn(gateway.clone().accept(listener, by));
         Self { gateway, address, lines }
     }
 
@@ -115,6 +126,7 @@ fn leads(name: &str, servers: &[(SocketAddr, bool)]) -> Route {
 
 /// A stand-in for an API server: it says its name, gives back what it gets, and says goodbye when the client has ended.
 struct Server {
+    name: &'static str,
     address: SocketAddr,
     certificate: CertificateDer<'static>,
     /// Whom it sees.
@@ -151,18 +163,28 @@ impl Server {
                 });
             }
         });
-        Self { address, certificate, peers }
+        Self { name, address, certificate, peers }
     }
 
     /// A client that trusts this one alone.
     async fn client(&self, over: TcpStream, name: &str) -> std::io::Result<TlsStream<TcpStream>> {
+        self.dial(over, name, true).await
+    }
+
+    /// A client that trusts this one alone and sends no name, as pods do that dial an address.
+    async fn nameless(&self, over: TcpStream) -> TlsStream<TcpStream> {
+        self.dial(over, &format!("{}.example.com", self.name), false).await.unwrap()
+    }
+
+    async fn dial(&self, over: TcpStream, name: &str, sends_name: bool) -> std::io::Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(self.certificate.clone()).unwrap();
-        let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        let mut config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_root_certificates(roots)
             .with_no_client_auth();
+        config.enable_sni = sends_name;
         let name = ServerName::try_from(name.to_owned()).unwrap();
         TlsConnector::from(Arc::new(config)).connect(name, over).await
     }

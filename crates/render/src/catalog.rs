@@ -115,7 +115,7 @@ impl Catalog {
     }
 
     /// The templates of what Berth keeps inside tenants of a Kubernetes minor. They restart nothing, so no tenant is pinned to them: they
-    /// follow the operator.
+    /// follow the operator. A change of those of the add-on api-proxy restarts its pods, on one node after the other.
     pub fn tenant(&self, minor: Minor) -> Option<&TemplateSet> {
         self.tenant.get(&minor)
     }

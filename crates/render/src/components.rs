@@ -142,7 +142,7 @@ mod tests {
     use super::*;
     use crate::{
         Catalog, KUBERNETES,
-        values::{AccessValues, CoreDnsValues, EndpointValues, JoinValues, KubeProxyValues},
+        values::{AccessValues, ApiProxyValues, CoreDnsValues, EndpointValues, JoinValues, KubeProxyValues},
     };
 
     /// Every path into the values that a template may name.
@@ -177,6 +177,7 @@ mod tests {
             ])
             .collect();
         let tenant = [
+            ("tenant/api-proxy", known(&ApiProxyValues::default())),
             ("tenant/access", known(&AccessValues::default())),
             ("tenant/endpoint", known(&EndpointValues::default())),
             ("tenant/join", known(&JoinValues::default())),

@@ -13,7 +13,7 @@ use crate::{
     Kind, Object, ObjectKey, RenderError, TemplateSet,
     components::documents,
     finish::finish_inside,
-    values::{AccessValues, CoreDnsValues, EndpointValues, JoinValues, KubeProxyValues},
+    values::{AccessValues, ApiProxyValues, CoreDnsValues, EndpointValues, JoinValues, KubeProxyValues},
 };
 
 /// A set of objects inside a tenant, with what its templates are rendered from.
@@ -30,6 +30,8 @@ pub enum TenantSet {
     CoreDns(CoreDnsValues),
     /// kube-proxy; an add-on.
     KubeProxy(KubeProxyValues),
+    /// What leads pods to an API that is found by its name; an add-on.
+    ApiProxy(ApiProxyValues),
 }
 
 impl TenantSet {
@@ -60,6 +62,7 @@ impl TenantSet {
             Self::Join(_) => "join",
             Self::CoreDns(_) => "coredns",
             Self::KubeProxy(_) => "kube-proxy",
+            Self::ApiProxy(_) => "api-proxy",
         }
     }
 
@@ -82,14 +85,15 @@ impl TenantSet {
         (key.kind == Kind::Deployment && !of.asked.replicas).then_some(of.replicas)
     }
 
-    /// The folder of its templates. Those of add-ons are pinned with the tenant's, since they restart pods.
+    /// The folder of its templates.
     fn folder(&self) -> String {
-        let parent = if self.is_addon() { "addons" } else { "tenant" };
+        let parent = if self.is_pinned() { "addons" } else { "tenant" };
         format!("{parent}/{}", self.name())
     }
 
-    /// Whether it runs pods on the tenant's nodes, and can be turned off.
-    pub fn is_addon(&self) -> bool {
+    /// Whether its templates are pinned with the tenant's: those of upstream's add-ons, since they restart pods and go with the version. Those
+    /// of Berth's own follow the operator; its image is recorded.
+    pub fn is_pinned(&self) -> bool {
         matches!(self, Self::CoreDns(_) | Self::KubeProxy(_))
     }
 }
@@ -167,14 +171,16 @@ mod tests {
             TenantSet::Join(JoinValues::default()),
             TenantSet::CoreDns(CoreDnsValues::default()),
             TenantSet::KubeProxy(KubeProxyValues::default()),
+            TenantSet::ApiProxy(ApiProxyValues::default()),
         ];
-        assert_eq!(sets.each_ref().map(TenantSet::name), ["access", "endpoint", "join", "coredns", "kube-proxy"]);
+        let names = ["access", "endpoint", "join", "coredns", "kube-proxy", "api-proxy"];
+        assert_eq!(sets.each_ref().map(TenantSet::name), names);
         for minor in Catalog::builtin().minors() {
             let (tenant, pinned) =
                 (Catalog::builtin().tenant(minor).unwrap(), Catalog::builtin().kubernetes(minor).unwrap());
             let mut used = [false; TenantSet::LISTINGS.len()];
             for set in &sets {
-                let templates = if set.is_addon() { pinned } else { tenant };
+                let templates = if set.is_pinned() { pinned } else { tenant };
                 let objects = render_tenant_set(templates, set).unwrap();
                 assert_eq!(objects.last().map(Object::key), Some(&stamp_key(set.name())));
                 for object in &objects {
@@ -206,6 +212,25 @@ mod tests {
             pods(&set, Kind::Deployment)
         };
         assert_eq!(dns("cluster.local"), dns("corp.example"));
+    }
+
+    #[test]
+    fn api_proxy_tells_a_name_only_where_there_is_one() {
+        let templates = Catalog::builtin().tenant("1.36".parse().unwrap()).unwrap();
+        let command = |name: &str| {
+            let set = TenantSet::ApiProxy(ApiProxyValues {
+                image: "r/api-proxy:1".into(),
+                listen: "240.0.0.1:6443".into(),
+                to: "acme.example.com:6444".into(),
+                name: name.into(),
+            });
+            let objects = render_tenant_set(templates, &set).unwrap();
+            objects[0].get("/spec/template/spec/containers/0/command").unwrap().clone()
+        };
+        let plain = json!(["/berth-api-proxy", "--listen=240.0.0.1:6443", "--to=acme.example.com:6444"]);
+        assert_eq!(command(""), plain);
+        let named = command("acme.example.com");
+        assert_eq!(named.as_array().unwrap()[3..], ["--name=acme.example.com"]);
     }
 
     /// Tenants in which nobody asks for a number have the stamp of builds that kept one: nothing is written there for another build.

@@ -16,5 +16,7 @@ pub use apiserver::{ApiServerSecrets, ApiServerValues, AuditValues, EtcdAccess, 
 pub use clients::{ApiAccess, ApiClientSecrets, ApiClientValues};
 pub use etcd::{EtcdSecrets, EtcdServicesValues, EtcdStorage, EtcdValues};
 pub use service::{ApiServerServiceValues, ServiceType};
-pub use tenant::{AccessValues, AskedOfCoreDns, CoreDnsValues, EndpointValues, JoinValues, KubeProxyValues};
+pub use tenant::{
+    AccessValues, ApiProxyValues, AskedOfCoreDns, CoreDnsValues, EndpointValues, JoinValues, KubeProxyValues,
+};
 pub use workload::{AntiAffinity, ExtraArg, HostAlias, Meta, Placement, Workload};

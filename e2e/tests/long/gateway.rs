@@ -16,14 +16,14 @@ const DOMAIN: &str = "api.gateway.test";
 #[ignore = "make test-all: a machine with a kubelet of its own; what the gateway does is tested in its crate with connections"]
 fn two_tenants_have_one_address() {
     berth_e2e::run("gateway", |world| {
-        let address = install(world)?;
+        let address = install(world, &[])?;
         let images = images::of_nodes()?;
         machines::with(world, &["behind"], None, &images, |workers| work(world, &address, &workers[0]))
     });
 }
 
-/// The gateway, and where it is reached.
-fn install(world: &World) -> Result<String> {
+/// The gateway, and where it is reached. `more`: values of the chart.
+pub(crate) fn install(world: &World, more: &[String]) -> Result<String> {
     let tag = load_own(&world.cluster, "gateway", &built("gateway")?, &[])?;
     let values = [
         "gateway.enabled=true".to_owned(),
@@ -32,7 +32,7 @@ fn install(world: &World) -> Result<String> {
         "gateway.drainSeconds=20".to_owned(),
         "gateway.preStopSeconds=3".to_owned(),
     ];
-    world.install(&Options { values: values.to_vec(), ..Options::default() })?;
+    world.install(&Options { values: [&values, more].concat(), ..Options::default() })?;
     rolled(world)?;
     until("the gateway's address", || {
         let service = world.kube.get(&format!("{}/{NAMESPACE}", core(NAMESPACE, "services")))?;
@@ -54,7 +54,7 @@ fn work(world: &World, address: &str, machine: &Worker) -> Result<()> {
     machines::join_by_name(&a, machine, address)?;
     // Pods send no name, and this tenant has no address for them.
     let told = a.wait_condition("PodsReachAPI", "False", "NoIPAddress")?;
-    ensure!(told.contains("spec.endpoint.advertiseAddress"), "{told}");
+    ensure!(told.contains("spec.addons.apiProxy"), "{told}");
 
     let callers = [&to_a, &to_b].map(|kubeconfig| Caller::start(kubeconfig));
     println!("    the gateway rolls");
@@ -96,6 +96,16 @@ fn work(world: &World, address: &str, machine: &Worker) -> Result<()> {
     b.nothing_restarted()?;
     b.delete()?;
     a.delete()
+}
+
+/// The machine has it in place of DNS, for itself and for pods on its network.
+pub(crate) fn knows_the_name(machine: &Worker, tenant: &Tenant<'_>, address: &str) -> Result<()> {
+    let output = machine
+        .command("/bin/sh".as_ref())?
+        .args(["-c", &format!("echo {address} {} >> /etc/hosts", name(tenant))])
+        .output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
 }
 
 /// Each credential opens its own tenant, and no name none.
@@ -205,12 +215,12 @@ fn rolled(world: &World) -> Result<()> {
     })
 }
 
-fn name(tenant: &Tenant<'_>) -> String {
+pub(crate) fn name(tenant: &Tenant<'_>) -> String {
     format!("{}.{DOMAIN}", tenant.cp_namespace)
 }
 
 /// The kubeconfig that people get, on a machine whose DNS does not know the name.
-fn through(tenant: &Tenant<'_>, address: &str) -> Result<String> {
+pub(crate) fn through(tenant: &Tenant<'_>, address: &str) -> Result<String> {
     let kubeconfig = tenant.kubeconfig()?;
     ensure!(server(&kubeconfig) == format!("https://{}:6443", name(tenant)), "{}", server(&kubeconfig));
     berth_e2e::kube_client::through(&kubeconfig, address)

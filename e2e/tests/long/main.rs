@@ -3,6 +3,7 @@
 
 mod access;
 mod addons;
+mod api_proxy;
 mod audit;
 mod backup;
 mod canary;

@@ -274,7 +274,7 @@ impl Demo {
     /// Imports images that this cluster has not got yet.
     fn load(&self, images: &Images) -> Result<()> {
         let uid = output(self.kubectl().args(["get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}"]))?;
-        let all = [&images.operator, &images.agent, &images.backup, &images.gateway, &images.access];
+        let all = [&images.operator, &images.agent, &images.backup, &images.gateway, &images.access, &images.api_proxy];
         let want = format!("{uid} {}\n", all.map(|image| image.tag.as_str()).join(" "));
         let mark = self.dir.join("images/loaded");
         if fs::read_to_string(&mark).is_ok_and(|have| have == want) {
@@ -292,6 +292,7 @@ impl Demo {
             format!("backups.image.tag={}", images.backup.tag),
             format!("gateway.image.tag={}", images.gateway.tag),
             format!("access.image.tag={}", images.access.tag),
+            format!("apiProxy.image.tag={}", images.api_proxy.tag),
             "operator.logJSON=false".to_owned(),
         ];
         values.extend_from_slice(more);

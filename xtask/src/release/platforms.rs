@@ -14,8 +14,15 @@ use crate::shell::{Result, cargo, host, output, run, say};
 pub(super) const CLI: &str = "kubectl-berth";
 
 /// What runs in pods, by program and package.
-const IN_PODS: [&str; 6] =
-    ["berth-operator", "berth-agent", "berth-approve", "berth-backup", "berth-gateway", "berth-access"];
+const IN_PODS: [&str; 7] = [
+    "berth-operator",
+    "berth-agent",
+    "berth-approve",
+    "berth-backup",
+    "berth-gateway",
+    "berth-access",
+    "berth-api-proxy",
+];
 
 /// A platform in Go's words, and what it is to Rust.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,8 +14,16 @@ use crate::root;
 use crate::shell::{Result, cargo, output};
 
 /// What a release has of programs.
-pub(super) const PROGRAMS: [&str; 7] =
-    ["berth-operator", "berth-agent", "berth-approve", "berth-backup", "berth-gateway", "berth-access", CLI];
+pub(super) const PROGRAMS: [&str; 8] = [
+    "berth-operator",
+    "berth-agent",
+    "berth-approve",
+    "berth-backup",
+    "berth-gateway",
+    "berth-access",
+    "berth-api-proxy",
+    CLI,
+];
 
 const REPOSITORY: &str = "https://github.com/berth-dev/berth";
 

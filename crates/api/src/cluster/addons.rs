@@ -16,6 +16,10 @@ pub struct Addons {
     /// kube-proxy, in the version that all API servers run.
     #[serde(default)]
     pub kube_proxy: KubeProxy,
+    /// `berth-api-proxy`, by which pods reach an API that is found by its name: behind the platform's gateway, or with a name in
+    /// `endpoint.host`.
+    #[serde(default, skip_serializing_if = "ApiProxy::is_default")]
+    pub api_proxy: ApiProxy,
 }
 
 impl Addons {
@@ -86,6 +90,29 @@ pub struct KubeProxy {
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schemars(schema_with = "config_schema")]
     pub config: Map<String, Value>,
+}
+
+/// `berth-api-proxy`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ApiProxy {
+    /// Whether Berth keeps `berth-api-proxy` on each of the tenant's nodes; false deletes it. The tenant's Service `kubernetes` then leads to
+    /// `endpoint.advertiseAddress`, which is 240.0.0.1 by default (100::1 where `network.serviceCIDRs` begin with an IPv6 network), and which
+    /// this program has on the node's `lo`: from there it leads to the API by its name. Not with `spec.vpc`. Default: false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+}
+
+impl ApiProxy {
+    /// True if nothing is asked for.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether it is to run.
+    pub fn is_on(&self) -> bool {
+        self.enabled == Some(true)
+    }
 }
 
 fn config_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {

@@ -38,7 +38,7 @@ pub struct Endpoint {
     /// ClusterIP, NodePort, LoadBalancer or Gateway. Default ClusterIP. A new IP address of the API, other than the Service's own, restarts the
     /// API servers one by one. Gateway needs a gateway of the platform (chart value `gateway`): the API then has the name
     /// `<control-plane namespace>.<gateway.domain>` and the gateway's port, and clients have to send that name in TLS, as kubectl and kubelet do.
-    /// Pods on nodes do not, see `advertiseAddress`. With `spec.vpc` people come through the gateway, and nodes reach the API's addresses
+    /// Pods on nodes do not, see `addons.apiProxy`. With `spec.vpc` people come through the gateway, and nodes reach the API's addresses
     /// there, as with the other types.
     #[serde(default, rename = "type")]
     pub type_: EndpointType,
@@ -55,7 +55,8 @@ pub struct Endpoint {
     /// the meta cluster's own addresses, except those of its nodes. It is always in the serving certificate. To set or change it restarts
     /// nothing; to remove it may restart the API servers one by one. Default: of the right family `host` if that is an IP address, or the load balancer's; otherwise the Service's own, which only
     /// machines of the meta cluster reach: then `PodsReachAPI` says so. With type Gateway it has to lead to the API without the gateway, which
-    /// finds no tenant by address. With `spec.vpc` the API's addresses there are used.
+    /// finds no tenant by address. With `addons.apiProxy` it is none of the API's, but an address that nothing else has, which each node gets on
+    /// its `lo`: by default 240.0.0.1 or, of IPv6, 100::1. With `spec.vpc` the API's addresses there are used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 2, max = 45))]
     pub advertise_address: Option<String>,

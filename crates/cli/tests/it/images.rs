@@ -34,6 +34,7 @@ fn what_a_tenants_pods_run_is_listed() {
         let listed: BTreeSet<String> = lines(&["images", "--version", version]).into_iter().collect();
         // Backups are Jobs; operator and gateway are not of a tenant; add-ons run on the tenant's nodes, and are rendered once its API answers.
         let others = [
+            "ghcr.io/berth-dev/api-proxy:",
             "ghcr.io/berth-dev/backup:",
             "ghcr.io/berth-dev/gateway:",
             "ghcr.io/berth-dev/operator:",
@@ -45,7 +46,7 @@ fn what_a_tenants_pods_run_is_listed() {
             beside.len() == others.len() && beside.iter().zip(others).all(|(i, o)| i.starts_with(o)),
             "{version}: {beside:?}"
         );
-        assert!(beside[4].ends_with(&format!(":v{version}")), "{version}: {beside:?}");
+        assert!(beside[5].ends_with(&format!(":v{version}")), "{version}: {beside:?}");
         assert!(run.is_subset(&listed), "{version}: {run:?}");
         assert_eq!(run.is_subset(&all), version != "1.36.0", "{version}");
     }
@@ -55,7 +56,7 @@ fn what_a_tenants_pods_run_is_listed() {
 #[test]
 fn a_mirror_has_them_under_the_names_that_the_operator_asks_for() {
     let pairs = lines(&["images", "--version", "1.35.4,1.36.3", "--to", "mirror.example.com/k8s/"]);
-    assert_eq!(pairs.len(), 4 + 1 + 2 * (3 + 2), "{pairs:?}");
+    assert_eq!(pairs.len(), 5 + 1 + 2 * (3 + 2), "{pairs:?}");
     assert!(
         pairs.contains(&"registry.k8s.io/coredns/coredns:v1.14.2 mirror.example.com/k8s/coredns:v1.14.2".to_owned()),
         "{pairs:?}"

@@ -1,13 +1,15 @@
 //! Add-ons inside a tenant: on by default, off, on again, and what is refused.
 
-use crate::common::{SOON, Team, shared_operator};
+use crate::common::{GATEWAY, SOON, Team, shared_operator};
 use anyhow::{Context as _, Result, ensure};
 use berth_api::cluster::AddonStatus;
 use berth_api::conditions::ConditionType;
-use berth_testkit::fixtures::eventually;
+use berth_testkit::fixtures::{eventually, until};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{ConfigMap, Service, ServiceAccount};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
+use kube::api::ListParams;
 use serde_json::json;
 
 async fn status(team: &Team) -> Vec<(String, Option<String>)> {
@@ -70,4 +72,41 @@ async fn addons_are_on_by_default_go_and_come_back() {
     team.merge("acme", &on).await;
     lists(&team, &[("coredns", "1.14.2"), ("kube-proxy", &version)]).await;
     assert_eq!(deployments.get("coredns").await.unwrap().spec.unwrap().replicas, Some(3));
+}
+
+#[tokio::test]
+async fn pods_are_led_to_the_api_by_an_address_of_their_node_and_back() {
+    let team = Team::new(shared_operator().await).await;
+    team.create(json!({"endpoint": {"type": "Gateway"}})).await.expect("Cluster");
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    let tenant = team.tenant().await.unwrap();
+    let daemons: Api<DaemonSet> = Api::namespaced(team.client.clone(), &format!("{tenant}-system"));
+    // Whose slices are called what is the simulation's.
+    let slices: Api<EndpointSlice> = Api::all(team.client.clone());
+    let is_led_to = async |address: &str| {
+        let all = slices.list(&ListParams::default()).await.expect("list");
+        all.items.iter().flat_map(|slice| &slice.endpoints).any(|of| of.addresses.iter().any(|is| is == address))
+    };
+    team.spec(json!({"addons": {"apiProxy": {"enabled": true}}})).await.expect("patch");
+    team.says_of(ConditionType::PodsReachAPI, "AsExpected", "from where the add-on api-proxy on each node leads").await;
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    let pod = daemons.get("api-proxy").await.unwrap().spec.unwrap().template.spec.unwrap();
+    let name = format!("{}.{GATEWAY}", team.cp_namespace);
+    let command = pod.containers[0].command.clone().unwrap();
+    assert_eq!(command[1..], ["--listen=240.0.0.1:8443", &format!("--to={name}:8444"), &format!("--name={name}")]);
+    assert_eq!((pod.host_network, pod.automount_service_account_token), (Some(true), Some(false)));
+
+    team.spec(json!({"endpoint": {"advertiseAddress": "240.7.0.46"}})).await.expect("patch");
+    until(SOON, "the other address", async || is_led_to("240.7.0.46").await).await;
+    // An address of its pods is none of its nodes', and what runs stays.
+    team.spec(json!({"endpoint": {"advertiseAddress": "10.160.0.7"}})).await.expect("patch");
+    team.says_of(ConditionType::Ready, "InvalidSpec", "10.160.0.7 is in 10.160.0.0/16 of spec.network.podCIDRs").await;
+    assert!(is_led_to("240.7.0.46").await);
+
+    let off = json!({"endpoint": {"advertiseAddress": null}, "addons": {"apiProxy": {"enabled": null}}});
+    team.spec(off).await.expect("patch");
+    team.says_of(ConditionType::PodsReachAPI, "NoIPAddress", "spec.addons.apiProxy.enabled").await;
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    assert!(!is_led_to("240.7.0.46").await);
+    assert!(daemons.get_opt("api-proxy").await.unwrap().is_none());
 }

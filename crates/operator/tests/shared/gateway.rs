@@ -62,7 +62,7 @@ async fn a_tenant_goes_behind_the_gateway_and_comes_back_and_restarts_nothing() 
     };
     assert_eq!(told(&team).await, Some(of(&[&own, "api.acme.example"])));
     leads_to(&team, "https://api.acme.example:8443").await;
-    team.says_of(ConditionType::PodsReachAPI, "NoIPAddress", "without the gateway").await;
+    team.says_of(ConditionType::PodsReachAPI, "NoIPAddress", "spec.addons.apiProxy.enabled").await;
 
     let before = workloads(&team).await;
     team.spec(json!({"endpoint": {"type": "ClusterIP", "host": null}})).await.expect("patch");

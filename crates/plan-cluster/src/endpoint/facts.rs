@@ -2,6 +2,7 @@
 
 use super::by_name;
 use super::pods::{Family, ForPods, Known, before, decide};
+use super::proxied::{self, Proxied};
 use crate::ours::is_ours;
 use crate::validate::host;
 use crate::vpc::addresses;
@@ -39,11 +40,13 @@ pub(crate) struct Endpoint {
     /// in there, behind the gateway, without which a tenant is served as well, and where there is no such address (the host is refused, the load balancer gives none) although kubeconfigs were handed
     /// out before: what runs is still watched.
     pub(crate) dialled: Option<(String, i32)>,
-    /// The address that the spec asks for inside, or why it is refused.
+    /// The address that the spec asks for inside, or that nodes have for the add-on apiProxy, or why it is refused.
     pub(crate) given: Result<Option<IpAddr>, String>,
     /// The address that the tenant's `kubernetes` Service leads to, and the port that goes with it. While there is none, what the Service
     /// had before stays.
     pub(crate) for_pods: Option<(ForPods, i32)>,
+    /// Where the add-on apiProxy leads to from there. None: it is off, or not known yet.
+    pub(crate) proxied: Option<Proxied>,
     /// What was taken for `--advertise-address` before pods' address was decided by itself: what runs follows it as it did.
     pub(crate) advertised_before: Option<IpAddr>,
     /// Host and port at which the tenant's nodes reach the API: in its VPC, or where it is published.
@@ -79,6 +82,8 @@ impl Endpoint {
             refused.map_or(Ok(host), Err)
         });
         let given = wanted_address(asked.advertise_address.as_deref(), &own, &balanced, meta);
+        let api = own.iter().chain(&balanced).copied().chain(asked.host.as_ref().and_then(|host| host.parse().ok()));
+        let given = given.and_then(|given| proxied::address(&cluster.spec, given, &api.collect::<Vec<_>>()));
         let port = int("/spec/ports/0/port").unwrap_or(asked.port);
         // Nodes see to source ranges themselves (kube-proxy), also for what is dialled from their own pods, and the operator is not among those.
         let narrowed = asked.type_ == EndpointType::LoadBalancer
@@ -115,6 +120,13 @@ impl Endpoint {
             let port = if for_pods.address == known.cluster_ip { port } else { *outside };
             (for_pods, port)
         });
+        let proxied = published.clone().filter(|_| proxied::is_on(&cluster.spec)).map(|(host, port)| {
+            let gateway = settings.gateway.as_ref().filter(|_| behind.is_some());
+            match gateway {
+                Some(gateway) => Proxied { to: (host.clone(), gateway.named_port.into()), name: Some(host) },
+                None => Proxied { to: (host, port), name: None },
+            }
+        });
         let advertised_before = known.as_ref().map(before);
         let nodes = addresses::endpoint(&cluster.spec).or_else(|| published.clone());
         Self {
@@ -128,6 +140,7 @@ impl Endpoint {
             dialled,
             given,
             for_pods,
+            proxied,
             advertised_before,
             nodes,
             handed_out,

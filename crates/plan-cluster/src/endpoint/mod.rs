@@ -7,6 +7,7 @@ mod gateway;
 mod names;
 mod node_port;
 mod pods;
+mod proxied;
 mod reach;
 mod stage;
 

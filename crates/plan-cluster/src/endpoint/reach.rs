@@ -22,16 +22,22 @@ pub(crate) fn verdict(t: &Tenant<'_>) -> Verdict {
     };
     let at = authority(&for_pods.address.to_string(), *port);
     match &for_pods.misfit {
-        None => of(Some(true), Reason::AsExpected, format!("Service kubernetes leads to {at}")),
+        None => {
+            let on = t.endpoint.proxied.as_ref().map_or(String::new(), |proxied| {
+                let (host, port) = &proxied.to;
+                format!(", from where the add-on api-proxy on each node leads to {}", authority(host, *port))
+            });
+            of(Some(true), Reason::AsExpected, format!("Service kubernetes leads to {at}{on}"))
+        }
         Some(Misfit::Name(name)) if t.endpoint.behind.is_some() => {
             let message = format!(
-                "Service kubernetes leads to {at}, which nodes outside the meta cluster do not reach: it cannot lead to a name, and the gateway finds the API by the name {name} alone. Set spec.endpoint.advertiseAddress to an IP address at which nodes reach the API without the gateway, or another spec.endpoint.type"
+                "Service kubernetes leads to {at}, which nodes outside the meta cluster do not reach: it cannot lead to a name, and the gateway finds the API by the name {name} alone. Set spec.addons.apiProxy.enabled to true, which leads pods on each node to the gateway; or set spec.endpoint.advertiseAddress to an IP address at which nodes reach the API without it, or another spec.endpoint.type"
             );
             of(Some(false), Reason::NoIPAddress, message)
         }
         Some(Misfit::Name(name)) => {
             let message = format!(
-                "Service kubernetes leads to {at}, which nodes outside the meta cluster do not reach: it cannot lead to a name, and the API is at {name}. Set spec.endpoint.advertiseAddress to the IP address at which nodes reach it"
+                "Service kubernetes leads to {at}, which nodes outside the meta cluster do not reach: it cannot lead to a name, and the API is at {name}. Set spec.endpoint.advertiseAddress to the IP address at which nodes reach it, or spec.addons.apiProxy.enabled to true, which leads pods on each node to that name"
             );
             of(Some(false), Reason::NoIPAddress, message)
         }

@@ -64,6 +64,12 @@ impl<'a> AddonImages<'a> {
         self.image("kube-proxy", (version, self.version), default, "spec.version")
     }
 
+    /// Berth's own, which goes with no version of Kubernetes. `of_operator`: what is recorded of it, or this operator's.
+    pub(super) fn api_proxy(&self, of_operator: &str) -> String {
+        let registry = self.asked.registry.as_deref();
+        registry.map_or_else(|| of_operator.to_owned(), |registry| images::relocated(registry, of_operator))
+    }
+
     fn image(&self, name: &str, (runs, comes): (Version, Option<Version>), default: String, field: &str) -> AddonImage {
         let comes = comes.unwrap_or(runs);
         // None: it is of another version.

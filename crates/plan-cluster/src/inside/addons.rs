@@ -11,8 +11,8 @@ use berth_api::cluster::{AddonStatus, CoreDns, Network, ProxyMode};
 use berth_api::conditions::Reason;
 use berth_api::version::Version;
 use berth_plan::model::State;
-use berth_render::values::{AskedOfCoreDns, CoreDnsValues, KubeProxyValues};
-use berth_render::{Catalog, TemplateSet, TenantSet};
+use berth_render::values::{ApiProxyValues, AskedOfCoreDns, CoreDnsValues, KubeProxyValues};
+use berth_render::{Catalog, TemplateSet, TenantSet, images};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -62,14 +62,16 @@ impl Addons {
         let (asked, network) = (&t.cluster.spec.addons, &t.cluster.spec.network);
         let recorded = record::addons(t);
         let by_default = recorded.as_ref().is_some_and(|r| r.by_default);
+        let own_image = recorded.as_ref().and_then(|r| r.api_proxy.clone());
+        let own_image = own_image.unwrap_or_else(|| t.settings.api_proxy_image.clone());
         let of_operator =
             recorded.map_or_else(|| (t.settings.registry.clone(), t.settings.image_layout), |r| (r.registry, r.layout));
-        let images = AddonImages::of(t, of_operator);
+        let all_images = AddonImages::of(t, of_operator);
         let mut all = vec![];
         let mut all_refused = vec![];
         let mut all_stay = vec![];
         if let Some(version) = templates.coredns() {
-            let image = images.coredns(version);
+            let image = all_images.coredns(version);
             let enabled = asked.core_dns.enabled.unwrap_or(by_default);
             // What is off is deleted, whatever else is asked of it.
             let more = match (enabled, image.stays) {
@@ -99,7 +101,7 @@ impl Addons {
         } else {
             let (host, port) = t.endpoint.nodes.clone().ok_or_else(no_address)?;
             let (_, version) = serving(t);
-            let image = images.kube_proxy(version);
+            let image = all_images.kube_proxy(version);
             let mut config = asked.kube_proxy.config.clone();
             let client_connection = config.remove(CLIENT).and_then(|c| c.as_object().cloned()).unwrap_or_default();
             let mode = match asked.kube_proxy.mode {
@@ -119,6 +121,7 @@ impl Addons {
                 Some(stays) => all_stay.push(("kube-proxy", stays)),
             }
         }
+        all.push(api_proxy(t, all_images.api_proxy(&own_image))?);
         let mut waiting = BTreeMap::new();
         for (addon, stays) in all_stay {
             match stays {
@@ -136,6 +139,26 @@ impl Addons {
     pub(super) fn templates(&self, version: Version) -> Option<&TemplateSet> {
         self.pinned.as_ref().or_else(|| Catalog::builtin().kubernetes(version.minor()))
     }
+}
+
+/// Berth's own: where it leads to is known with the API's address. What is off is rendered for what its objects are called.
+fn api_proxy(t: &Tenant<'_>, image: String) -> Result<Addon, State> {
+    let version = images::tag_of(&image).unwrap_or("latest").to_owned();
+    let enabled = !is_off(t, "api-proxy");
+    let values = if enabled {
+        let (for_pods, port) = t.endpoint.for_pods.as_ref().ok_or_else(no_address)?;
+        let proxied = t.endpoint.proxied.as_ref().ok_or_else(no_address)?;
+        let (host, to) = &proxied.to;
+        ApiProxyValues {
+            image,
+            listen: authority(&for_pods.address.to_string(), *port),
+            to: authority(host, *to),
+            name: proxied.name.clone().unwrap_or_default(),
+        }
+    } else {
+        ApiProxyValues::default()
+    };
+    Ok(Addon { set: TenantSet::ApiProxy(values), version, enabled })
 }
 
 /// What is asked of CoreDNS beside its templates, and why zones are left out of it. Err: what of it is refused.
@@ -181,6 +204,7 @@ pub(super) fn is_off(t: &Tenant<'_>, addon: &str) -> bool {
     let enabled = match addon {
         "coredns" => asked.core_dns.enabled,
         "kube-proxy" => asked.kube_proxy.enabled,
+        "api-proxy" => Some(asked.api_proxy.is_on() && t.cluster.spec.vpc.is_none()),
         _ => return false,
     };
     !enabled.unwrap_or_else(|| record::addons(t).is_some_and(|r| r.by_default))

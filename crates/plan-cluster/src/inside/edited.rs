@@ -52,6 +52,9 @@ fn instead(key: &ObjectKey, set: Option<&str>, cluster: &str) -> String {
                 "Set spec.addons.kubeProxy {of}; with enabled: false there, Berth keeps none, and you can run your own"
             )
         }
+        (Some("api-proxy"), ..) => {
+            format!("It follows spec.endpoint {of}; spec.addons.apiProxy.enabled: false there takes it away")
+        }
         (Some("endpoint"), ..) => format!("Set spec.endpoint.advertiseAddress {of}, or spec.vpc where it has that"),
         _ => "Create objects of your own beside it: Berth leaves these alone".into(),
     }
@@ -103,6 +106,12 @@ mod tests {
                 "kube-proxy",
                 "kube-proxy",
                 "Set spec.addons.kubeProxy of Cluster acme; with enabled: false there, Berth keeps none, and you can run your own",
+            ),
+            (
+                Kind::DaemonSet,
+                "api-proxy",
+                "api-proxy",
+                "It follows spec.endpoint of Cluster acme; spec.addons.apiProxy.enabled: false there takes it away",
             ),
             (
                 Kind::EndpointSlice,

@@ -43,9 +43,10 @@ struct Pods {
     app: &'static str,
 }
 
-const ALL: [Pods; 2] = [
+const ALL: [Pods; 3] = [
     Pods { addon: "coredns", kind: Kind::Deployment, app: "kube-dns" },
     Pods { addon: "kube-proxy", kind: Kind::DaemonSet, app: "kube-proxy" },
+    Pods { addon: "api-proxy", kind: Kind::DaemonSet, app: "api-proxy" },
 ];
 
 impl Pods {

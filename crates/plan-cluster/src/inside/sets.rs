@@ -70,9 +70,11 @@ impl Wanted {
 
     /// The objects of each add-on, in the order in which they are applied, with the stamp as the last; of those that are off too.
     pub(super) fn addons(&self) -> Result<Vec<(&Addon, Vec<Object>)>, RenderError> {
-        let Some(templates) = self.addons.templates(self.version) else { return Ok(vec![]) };
-        let all = self.addons.all.iter();
-        all.map(|addon| Ok((addon, render_tenant_set(templates, &addon.set)?))).collect()
+        let Some(pinned) = self.addons.templates(self.version) else { return Ok(vec![]) };
+        let own = Catalog::builtin().tenant(self.minor);
+        let templates = |addon: &Addon| if addon.set.is_pinned() { Some(pinned) } else { own };
+        let all = self.addons.all.iter().filter_map(|addon| Some((addon, templates(addon)?)));
+        all.map(|(addon, templates)| Ok((addon, render_tenant_set(templates, &addon.set)?))).collect()
     }
 
     /// How an object is written. The number of a workload's pods may be left to others.

@@ -9,6 +9,7 @@ use jiff::SignedDuration;
 
 pub(super) const DNS: (Kind, &str) = (Kind::Deployment, "coredns");
 pub(super) const PROXY: (Kind, &str) = (Kind::DaemonSet, "kube-proxy");
+pub(super) const API_PROXY: (Kind, &str) = (Kind::DaemonSet, "api-proxy");
 
 impl Fixture {
     /// So many nodes, of which some are ready.
@@ -35,7 +36,7 @@ impl Fixture {
     /// All of them serve on all nodes, as far as they were written.
     pub(super) fn addons_serve(&mut self) {
         let nodes = self.inside().nodes.as_ref().map_or(0, |nodes| nodes.count.total);
-        for (one, wanted) in [(DNS, 2), (PROXY, nodes)] {
+        for (one, wanted) in [(DNS, 2), (PROXY, nodes), (API_PROXY, nodes)] {
             if self.inside().get(&ObjectKey::namespaced(one.0, "kube-system", one.1)).flatten().is_some() {
                 self.addon_says(one, [wanted; 3]);
             }

@@ -13,7 +13,8 @@ const OWN: &str = "acme-9201d5e7.api.example.com";
 /// A tenant of a platform with a gateway.
 fn up(endpoint: Value) -> Fixture {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
-    f.settings.gateway = Some(Gateway { domain: "api.example.com".into(), port: 443, only_from: None });
+    f.settings.gateway =
+        Some(Gateway { domain: "api.example.com".into(), port: 443, named_port: 444, only_from: None });
     f.settings.writers.hosts = vec!["*.acme.example".into()];
     ask(&mut f, endpoint);
     f.rest();
@@ -67,7 +68,7 @@ fn it_goes_behind_the_gateway_and_comes_back_without_a_restart() {
     assert_eq!((pods(&f), f.plan().plan.first_problem()), (pods_before.clone(), None));
     let (status, reason, message) = f.condition("PodsReachAPI");
     assert_eq!((&*status, &*reason), ("False", "NoIPAddress"));
-    assert!(message.contains(&format!("by the name {OWN} alone. Set spec.endpoint.advertiseAddress")), "{message}");
+    assert!(message.contains(&format!("by the name {OWN} alone. Set spec.addons.apiProxy.enabled")), "{message}");
     ask(&mut f, json!({}));
     let first = writes(&f);
     let service = Fixture::key(Kind::Service, names::APISERVER).to_string();

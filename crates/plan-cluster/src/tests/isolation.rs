@@ -76,7 +76,12 @@ fn every_pair_is_as_the_list_says() {
 fn where_the_gateway_is_the_only_way_nobody_else_gets_in_once_kubeconfigs_lead_there() {
     let mut f = fixture();
     let with = |only_from: Option<&str>| {
-        Some(Gateway { domain: "api.example.com".into(), port: 443, only_from: only_from.map(str::to_owned) })
+        Some(Gateway {
+            domain: "api.example.com".into(),
+            port: 443,
+            named_port: 444,
+            only_from: only_from.map(str::to_owned),
+        })
     };
     f.settings.gateway = with(Some("berth-gateway"));
     super::endpoint::come_up(&mut f);

@@ -7,6 +7,7 @@ pub(crate) mod additions;
 mod addons;
 mod address;
 mod admission;
+mod api_proxy;
 pub(crate) mod approval;
 mod audit;
 mod backups;

@@ -102,7 +102,7 @@ fn tenant(case: &str, family: &str) -> Fixture {
     spec["endpoint"] = endpoint;
     let mut f = Fixture::new(spec);
     f.meta().addresses = Ok(meta());
-    f.settings.gateway = Some(Gateway { domain: "gw.example.com".into(), port: 443, only_from: None });
+    f.settings.gateway = Some(Gateway { domain: "gw.example.com".into(), port: 443, named_port: 444, only_from: None });
     f.settings.writers.hosts = vec!["acme.example.com".into()];
     let ingress = balancer.split('+').filter_map(of_name).map(|given| {
         if given.parse::<std::net::IpAddr>().is_ok() { json!({"ip": given}) } else { json!({"hostname": given}) }
@@ -233,7 +233,7 @@ fn what_is_said_beside_of_one_whose_pods_miss_the_api_is_not_hidden() {
         count_nodes(&mut f, 1);
         f
     };
-    let set = "Set spec.endpoint.advertiseAddress to the IP address at which nodes reach it";
+    let set = "Set spec.endpoint.advertiseAddress to the IP address at which nodes reach it, or spec.addons.apiProxy.enabled to true, which leads pods on each node to that name";
     let mut expires = named(json!({}));
     expires.world.now += jiff::SignedDuration::from_hours(24 * 365 * 8);
     let mut room = named(json!({"network": {"podCIDRs": ["10.161.0.0/24"]}}));

@@ -26,6 +26,7 @@ impl Settings {
             vpc,
             gateway,
             access,
+            api_proxy_image,
             backups,
             rollouts,
             may_change,
@@ -60,6 +61,7 @@ impl Settings {
             vpc,
             gateway,
             access,
+            api_proxy_image,
             may_change,
             nodes_are_added,
             helpers,
@@ -88,6 +90,7 @@ mod tests {
             "vpc": {"rules": "Interface"},
             "gateway": {"domain": "api.example.com", "port": 443},
             "access": {"namespace": "berth-access"},
+            "apiProxy": {"image": "registry/api-proxy:1"},
             "admissionPolicies": {"enabled": true},
             "backups": {
                 "stores": [{"name": "main", "endpoint": "https://s3", "bucket": "b", "secretName": "s"}],
@@ -120,6 +123,7 @@ mod tests {
             vpc,
             gateway,
             access,
+            api_proxy_image,
             may_change,
             nodes_are_added,
             helpers,
@@ -140,6 +144,7 @@ mod tests {
         assert_eq!((writers, vpc), (config.writers, config.vpc));
         assert!(gateway.is_some() && gateway == config.gateway);
         assert!(access.is_some() && access == config.access);
+        assert_eq!(api_proxy_image, "registry/api-proxy:1");
         assert_eq!(may_change, config.may_change);
         assert_ne!(may_change, super::super::MayChange::default());
         assert!(nodes_are_added && config.nodes_are_added);

@@ -29,6 +29,8 @@ pub struct Config {
     pub gateway: Option<Gateway>,
     /// One login for all tenants.
     pub access: Option<Access>,
+    /// Image of the add-on apiProxy for tenants that turn it on. Default: the one that is published with this version.
+    pub api_proxy_image: String,
     /// Where backups go. The image, and the namespace of the stores' Secrets, are not in the file.
     pub backups: Backups,
     /// How the tenants of the fleet change their version.
@@ -62,6 +64,7 @@ impl Default for Config {
             vpc: VpcSettings::default(),
             gateway: None,
             access: None,
+            api_proxy_image: api_proxy_image(),
             backups: Backups::default(),
             rollouts: Rollouts::default(),
             may_change: MayChange::default(),
@@ -100,6 +103,7 @@ impl Config {
             vpc,
             gateway,
             access,
+            api_proxy,
             admission_policies,
             admission,
             backups,
@@ -153,6 +157,7 @@ impl Config {
             vpc: VpcSettings { rules: vpc.rules.into(), pods_are_held: admission_policies.enabled },
             gateway: gateway.map(gateway::OfFile::read).transpose()?,
             access: access.map(access::OfFile::read).transpose()?,
+            api_proxy_image: Some(api_proxy.image).filter(|image| !image.is_empty()).unwrap_or_else(api_proxy_image),
             backups: backups.read(&own.endpoints)?,
             recoveries_per_hour: recovery.max_per_hour.unwrap_or(RECOVERIES),
             image_layout,
@@ -200,6 +205,8 @@ struct File {
     vpc: OfVpc,
     gateway: Option<gateway::OfFile>,
     access: Option<access::OfFile>,
+    #[serde(rename = "apiProxy")]
+    api_proxy: OfApiProxy,
     #[serde(rename = "admissionPolicies")]
     admission_policies: AdmissionPolicies,
     admission: Admission,
@@ -210,6 +217,19 @@ struct File {
     #[serde(rename = "imageLayout")]
     image_layout: Layout,
     helpers: helpers::OfFile,
+}
+
+/// The add-on apiProxy.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct OfApiProxy {
+    image: String,
+}
+
+/// The image of the add-on apiProxy that goes with this build.
+pub(super) fn api_proxy_image() -> String {
+    let [.., image] = berth_render::images::own(env!("CARGO_PKG_VERSION"));
+    image
 }
 
 /// What all tenants have.

@@ -9,6 +9,8 @@ pub struct Gateway {
     pub domain: String,
     /// The port on which clients find it. Default 6443.
     pub port: u16,
+    /// The port on which it finds them by a name in a PROXY header, as `berth-api-proxy` on tenants' nodes sends it. Default 6444.
+    pub named_port: u16,
     /// The gateway's namespace, if tenants' API servers take clients' connections from there alone. Default: from everywhere.
     pub only_from: Option<String>,
 }
@@ -29,18 +31,19 @@ const LONGEST: usize = 253 - 64;
 pub(super) struct OfFile {
     domain: String,
     port: i64,
+    named_port: i64,
     only_from: Option<String>,
 }
 
 impl Default for OfFile {
     fn default() -> Self {
-        Self { domain: String::new(), port: 6443, only_from: None }
+        Self { domain: String::new(), port: 6443, named_port: 6444, only_from: None }
     }
 }
 
 impl OfFile {
     pub(super) fn read(self) -> Result<Gateway, String> {
-        let Self { domain, port, only_from } = self;
+        let Self { domain, port, named_port, only_from } = self;
         if domain.is_empty() {
             return Err(
                 "gateway.domain: it is missing. Set the DNS name below which each tenant gets one, such as api.example.com"
@@ -57,10 +60,17 @@ impl OfFile {
                 "gateway.domain: {domain} has more than {LONGEST} characters, too many for names below it"
             ));
         }
-        match u16::try_from(port) {
-            Ok(port) if port > 0 => Ok(Gateway { domain, port, only_from }),
-            _ => Err(format!("gateway.port: {port} is no port from 1 to 65535")),
+        let read = |field: &str, port: i64| match u16::try_from(port) {
+            Ok(port) if port > 0 => Ok(port),
+            _ => Err(format!("gateway.{field}: {port} is no port from 1 to 65535")),
+        };
+        let (port, named_port) = (read("port", port)?, read("namedPort", named_port)?);
+        if port == named_port {
+            return Err(format!(
+                "gateway.namedPort: {named_port} is gateway.port, too, where clients send no PROXY header. Set another port"
+            ));
         }
+        Ok(Gateway { domain, port, named_port, only_from })
     }
 }
 
@@ -101,11 +111,12 @@ mod tests {
         }
         let read = |text| read(text).unwrap().unwrap();
         let given = read("gateway: {domain: api.example.com}");
-        assert_eq!(given, Gateway { domain: "api.example.com".into(), port: 6443, only_from: None });
+        assert_eq!(given, Gateway { domain: "api.example.com".into(), port: 6443, named_port: 6444, only_from: None });
         assert_eq!(given.name("acme-0e1f2a3b"), "acme-0e1f2a3b.api.example.com");
         let only = read("gateway: {domain: api.example.com, onlyFrom: berth-gateway}").only_from;
         assert_eq!(only.as_deref(), Some("berth-gateway"));
-        assert_eq!(read("gateway: {domain: api-1.example, port: 443}").port, 443);
+        let given = read("gateway: {domain: api-1.example, port: 443, namedPort: 444}");
+        assert_eq!((given.port, given.named_port), (443, 444));
         assert_eq!(Config::parse("gateway: {domain: a.b, name: x}").unwrap().unknown, ["gateway.name"]);
     }
 
@@ -137,7 +148,11 @@ mod tests {
         for port in ["0", "-1", "65536"] {
             let said = read(&format!("gateway: {{domain: a.b, port: {port}}}")).unwrap_err();
             assert_eq!(said, format!("gateway.port: {port} is no port from 1 to 65535"));
+            let said = read(&format!("gateway: {{domain: a.b, namedPort: {port}}}")).unwrap_err();
+            assert_eq!(said, format!("gateway.namedPort: {port} is no port from 1 to 65535"));
         }
+        let said = read("gateway: {domain: a.b, port: 6444}").unwrap_err();
+        assert!(said.starts_with("gateway.namedPort: 6444 is gateway.port, too"), "{said}");
     }
 
     #[test]

@@ -68,6 +68,8 @@ pub struct Settings {
     pub gateway: Option<Gateway>,
     /// One login for all tenants. Default: there is none.
     pub access: Option<Access>,
+    /// Image of the add-on apiProxy for tenants that turn it on, or change their version. Default: the one that is published with this build.
+    pub api_proxy_image: String,
     /// What admission of the meta cluster may change of what Berth applies. Default: nothing.
     pub may_change: MayChange,
     /// The meta cluster makes nodes for pods that find none. Default: it has those that are there.
@@ -228,6 +230,7 @@ impl Default for Settings {
             vpc: VpcSettings::default(),
             gateway: None,
             access: None,
+            api_proxy_image: config::api_proxy_image(),
             may_change: MayChange::default(),
             nodes_are_added: false,
             helpers: HelperDefaults::default(),

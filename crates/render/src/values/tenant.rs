@@ -72,6 +72,19 @@ pub struct KubeProxyValues {
     pub config: Map<String, Value>,
 }
 
+/// What leads pods to an API that is found by its name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ApiProxyValues {
+    /// Image of `berth-api-proxy`.
+    pub image: String,
+    /// `address:port` where Service `kubernetes` leads; IPv6 addresses in brackets.
+    pub listen: String,
+    /// `host:port` of the API, or of the gateway's port for names; IPv6 addresses in brackets.
+    pub to: String,
+    /// The name that the gateway is told. Empty: there is no gateway between.
+    pub name: String,
+}
+
 /// What `kubeadm join` reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct JoinValues {

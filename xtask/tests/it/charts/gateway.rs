@@ -43,8 +43,35 @@ fn without_it_nothing_of_it_is_there() {
 #[test]
 fn the_operator_is_told_its_domain_and_port() {
     let told = |more: &[&str]| configuration(&on(more))["gateway"].clone();
-    assert_eq!(told(&[]), json!({"domain": "api.example.com", "port": 6443}));
-    assert_eq!(told(&["gateway.port=443"]), json!({"domain": "api.example.com", "port": 443}));
+    assert_eq!(told(&[]), json!({"domain": "api.example.com", "port": 6443, "namedPort": 6444}));
+    let other = told(&["gateway.port=443", "gateway.namedPort=444"]);
+    assert_eq!(other, json!({"domain": "api.example.com", "port": 443, "namedPort": 444}));
+}
+
+/// It is told of it without a gateway, too: tenants whose host is a name have the add-on as well.
+#[test]
+fn the_operator_is_told_the_image_of_the_add_on_for_nodes() {
+    let told = |more: &[&str]| {
+        let set: Vec<&str> = more.iter().flat_map(|value| ["--set", value]).collect();
+        configuration(&render("berth", &set))["apiProxy"].clone()
+    };
+    assert_eq!(told(&[]), json!({"image": "ghcr.io/berth-dev/api-proxy:0.1.0"}));
+    let own = told(&["apiProxy.image.repository=r.example.com/berth/api-proxy", "apiProxy.image.tag=mine"]);
+    assert_eq!(own, json!({"image": "r.example.com/berth/api-proxy:mine"}));
+}
+
+#[test]
+fn its_port_for_names_is_where_pods_listen_and_policies_let_in() {
+    let objects = on(&["gateway.namedHostPort=444"]);
+    let container = the(&objects, "Deployment")["spec"]["template"]["spec"]["containers"][0].clone();
+    let listens =
+        |address: &str| container["args"].as_array().is_some_and(|args| args.iter().any(|arg| arg == address));
+    assert!(listens("--listen-named=0.0.0.0:8444") && listens("--listen-named=[::]:8444"));
+    let named = json!({"name": "named", "containerPort": 8444, "protocol": "TCP", "hostPort": 444});
+    assert_eq!(container["ports"][1], named);
+    let ports = the(&objects, "NetworkPolicy")["spec"]["ingress"][0]["ports"].clone();
+    assert_eq!(ports, json!([{"protocol": "TCP", "port": 8443}, {"protocol": "TCP", "port": 8444}]));
+    assert_eq!(the(&objects, "Namespace")["metadata"]["labels"][ENFORCE], "privileged", "as for the other port");
 }
 
 #[test]
@@ -166,12 +193,15 @@ fn its_service_is_of_the_kind_that_is_asked_for() {
         spec.as_object_mut().expect("fields").remove("selector");
         spec
     };
-    let port = json!([{"name": "tls", "port": 6443, "targetPort": "tls"}]);
+    let port = json!([
+        {"name": "tls", "port": 6443, "targetPort": "tls"}, {"name": "named", "port": 6444, "targetPort": "named"},
+    ]);
     assert_eq!(spec(&[]), json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": port}));
     assert_eq!(
         spec(&[
             "gateway.service.type=ClusterIP",
             "gateway.service.nodePort=30443",
+            "gateway.service.namedNodePort=30444",
             "gateway.service.loadBalancerClass=a"
         ]),
         json!({"type": "ClusterIP", "ports": port})
@@ -179,6 +209,7 @@ fn its_service_is_of_the_kind_that_is_asked_for() {
     let all = [
         "gateway.port=443",
         "gateway.service.nodePort=30443",
+        "gateway.service.namedNodePort=30444",
         "gateway.service.loadBalancerClass=a",
         "gateway.service.loadBalancerSourceRanges={10.0.0.0/8}",
         "gateway.service.externalTrafficPolicy=Cluster",
@@ -187,7 +218,8 @@ fn its_service_is_of_the_kind_that_is_asked_for() {
         spec(&all),
         json!({"type": "LoadBalancer", "externalTrafficPolicy": "Cluster", "loadBalancerClass": "a",
             "loadBalancerSourceRanges": ["10.0.0.0/8"],
-            "ports": [{"name": "tls", "port": 443, "targetPort": "tls", "nodePort": 30443}]})
+            "ports": [{"name": "tls", "port": 443, "targetPort": "tls", "nodePort": 30443},
+                {"name": "named", "port": 6444, "targetPort": "named", "nodePort": 30444}]})
     );
 }
 
@@ -202,6 +234,13 @@ fn values_of_it_that_make_no_sense_are_refused() {
         (&["gateway.domain=10.0.0.1"], "/gateway/domain"),
         (&[&*long], "/gateway/domain"),
         (&["gateway.port=0"], "/gateway/port"),
+        (&["gateway.namedPort=0"], "/gateway/namedPort"),
+        (&["gateway.service.namedNodePort=70000"], "/gateway/service/namedNodePort"),
+        (&["gateway.namedHostPort=0"], "/gateway/namedHostPort"),
+        (
+            &["gateway.enabled=true", "gateway.domain=a.b", "gateway.port=6444"],
+            "gateway.namedPort: 6444 is gateway.port",
+        ),
         (&["gateway.hostPort=70000"], "/gateway/hostPort"),
         (&["gateway.service.type=ExternalName"], "/gateway/service/type"),
         (&["gateway.proxyProtocolFrom={10.0.0.1}"], "/gateway/proxyProtocolFrom"),
@@ -217,7 +256,7 @@ fn values_of_it_that_make_no_sense_are_refused() {
         (&["gateway.maxOpeningPerSource=0"], "/gateway/maxOpeningPerSource"),
     ] {
         let set: Vec<&str> = values.iter().flat_map(|value| ["--set", value]).collect();
-        let output = helm(&[&["template", "berth", "berth"][..], &set].concat());
+        let output = helm(&[&["template", "berth", "berth", "--kube-version=1.36.0"][..], &set].concat());
         let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && complaint.contains(why), "{values:?}: {complaint}");
     }

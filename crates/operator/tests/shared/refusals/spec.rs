@@ -72,6 +72,12 @@ async fn the_schema_refuses_with_words_that_help() {
             "endpoint.advertiseAddress cannot be set with vpc",
         ),
         (
+            "acme",
+            json!({"vpc": {"attachment": {"name": "v"}, "addresses": ["172.20.0.2/24"]},
+                "addons": {"apiProxy": {"enabled": true}}}),
+            "addons.apiProxy cannot be enabled with vpc: pods reach the API at its addresses in the VPC; remove it",
+        ),
+        (
             &*long,
             json!({}),
             "metadata.name: must be a DNS label that starts with a letter, at most 40 characters, without dots: choose another name, such as 'acme'",

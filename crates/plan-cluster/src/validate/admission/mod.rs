@@ -90,6 +90,7 @@ fn addons(spec: &ClusterSpec) -> Option<String> {
     let (refused, field) = match level {
         _ if is_exempt => return None,
         "baseline" | "restricted" if proxy => ("kube-proxy", "kubeProxy"),
+        "baseline" | "restricted" if spec.addons.api_proxy.is_on() => ("api-proxy", "apiProxy"),
         "restricted" if dns => ("CoreDNS", "coreDNS"),
         _ => return None,
     };

@@ -99,11 +99,13 @@ fn what_goes_not_with_it_is_named() {
     let exempt =
         security(&json!({"defaults": {"enforce": "restricted"}, "exemptions": {"namespaces": ["kube-system"]}}));
     let off = |name: &str| json!({"addons": {(name): {"enabled": false}}});
+    let own = json!({"addons": {"kubeProxy": {"enabled": false}, "apiProxy": {"enabled": true}}});
     let (neither, nothing) =
         (json!({"addons": {"kubeProxy": {"enabled": false}, "coreDNS": {"enabled": false}}}), json!({}));
     for (configuration, rest, said) in [
         (&baseline, &nothing, "baseline refuses the pods of kube-proxy in kube-system."),
         (&baseline, &off("kubeProxy"), ""),
+        (&baseline, &own, "baseline refuses the pods of api-proxy in kube-system."),
         (&restricted, &off("kubeProxy"), "restricted refuses the pods of CoreDNS in kube-system."),
         (&restricted, &off("coreDNS"), "restricted refuses the pods of kube-proxy in kube-system."),
         (&restricted, &neither, ""),

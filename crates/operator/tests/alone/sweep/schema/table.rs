@@ -62,6 +62,7 @@ const EFFECTS: &[(Kind, &str, Effect)] = &[
         Test("the_number_of_pods_is_left_to_whoever_scales_and_kept_where_it_is_asked_for"),
     ),
     (Kind::Cluster, "addons.coreDNS.zones*", Test("zones_are_checked_and_end_up_in_the_corefile")),
+    (Kind::Cluster, "addons.apiProxy*", Test("pods_are_led_to_the_api_by_an_address_of_their_node_and_back")),
     (Kind::Cluster, "addons*", Test("addons_are_on_by_default_go_and_come_back")),
     (Kind::Cluster, "deletion.protected", Test("a_protected_cluster_that_is_deleted_all_the_same_is_held")),
     (Kind::Cluster, "deletion*", Test("retain_keeps_data_and_roots_and_a_new_cluster_takes_them_over")),
