@@ -8,6 +8,7 @@ use berth_testkit::ports::ports;
 use k8s_openapi::api::core::v1::Service;
 use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use proxy_header::{ProxyHeader, Tlv};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -112,6 +113,7 @@ pub(crate) struct Gateway {
     pub(crate) process: Process,
     log: PathBuf,
     port: u16,
+    named: u16,
     metrics: u16,
     _dir: tempfile::TempDir,
 }
@@ -121,16 +123,17 @@ impl Gateway {
         let dir = tempfile::tempdir()?;
         let kubeconfig = dir.path().join("kubeconfig");
         std::fs::write(&kubeconfig, server.kubeconfig_as(USER, &[]))?;
-        let [port, metrics] = ports();
+        let [port, named, metrics] = ports();
         let arguments = [
             format!("KUBECONFIG={}", kubeconfig.display()),
             env!("CARGO_BIN_EXE_berth-gateway").to_owned(),
             format!("--listen=127.0.0.1:{port}"),
+            format!("--listen-named=127.0.0.1:{named}"),
             format!("--metrics=127.0.0.1:{metrics}"),
             "--dial-timeout=200ms".to_owned(),
         ];
         let process = Process::spawn(dir.path(), "berth-gateway", Path::new("/usr/bin/env"), &arguments)?;
-        Ok(Self { process, log: dir.path().join("berth-gateway.log"), port, metrics, _dir: dir })
+        Ok(Self { process, log: dir.path().join("berth-gateway.log"), port, named, metrics, _dir: dir })
     }
 
     pub(crate) fn address(&self) -> (&'static str, u16) {
@@ -155,6 +158,18 @@ impl Gateway {
         stream.read_to_string(&mut answer).await.unwrap();
         let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap();
         (status, answer)
+    }
+
+    /// What `berth-api-proxy` is told that comes for that name: always the same, so the log has to say why.
+    pub(crate) async fn ask_by_header(&self, name: &str) {
+        let mut header = ProxyHeader::with_local();
+        header.append_tlv(Tlv::Authority(name.into()));
+        let mut bytes = [0; 256];
+        let length = header.encode_to_slice_v2(&mut bytes).unwrap();
+        let mut stream = TcpStream::connect(("127.0.0.1", self.named)).await.unwrap();
+        stream.write_all(&bytes[..length]).await.unwrap();
+        let error = stream.read_to_end(&mut vec![]).await.unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{name}");
     }
 
     /// What a client with that server name is told.

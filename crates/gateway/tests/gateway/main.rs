@@ -41,6 +41,14 @@ async fn what_services_and_slices_say_is_used_at_once_and_kept_while_the_api_is_
     })
     .await;
     assert_eq!(gateway.ask("other.example.com").await, Answer::UnknownName, "the one who was first does not count");
+    // By a header it is the same table.
+    for (name, ended) in
+        [("acme.example.com", r#""ended":"Unreachable""#), ("other.example.com", r#""ended":"UnknownName""#)]
+    {
+        let before = gateway.count(ended);
+        gateway.ask_by_header(name).await;
+        until("a line of it", async || gateway.count(ended) > before).await;
+    }
     let (_, metrics) = gateway.get("/metrics").await;
     for line in [r#"berth_gateway_services_ignored{reason="Foreign"} 1"#, "berth_gateway_tenants 1"] {
         assert!(metrics.contains(line), "{line}\n{metrics}");

@@ -11,7 +11,7 @@ use crate::meta_cluster::addresses::{MetaRanges, network};
 use crate::meta_cluster::pull_secrets;
 use berth_api::proxy::Proxy;
 use berth_api::quantity;
-use berth_render::images::Layout;
+use berth_render::images::{Layout, OWN_REGISTRY};
 use ipnet::IpNet;
 use serde::Deserialize;
 use serde_json::Value;
@@ -228,8 +228,7 @@ struct OfApiProxy {
 
 /// The image of the add-on apiProxy that goes with this build.
 pub(super) fn api_proxy_image() -> String {
-    let [.., image] = berth_render::images::own(env!("CARGO_PKG_VERSION"));
-    image
+    format!("{OWN_REGISTRY}/api-proxy:{}", env!("CARGO_PKG_VERSION"))
 }
 
 /// What all tenants have.
