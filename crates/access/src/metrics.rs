@@ -1,5 +1,6 @@
-//! What Prometheus reads. Names and labels are stable.
+//! What probes and Prometheus read. Names and labels are stable.
 
+use berth_edge::http::Told;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -9,7 +10,7 @@ use prometheus_client::registry::Registry;
 use crate::serve::Access;
 
 /// All metrics as text.
-pub(crate) fn text(access: &Access) -> String {
+fn text(access: &Access) -> String {
     let mut registry = Registry::with_prefix("berth_access");
     let answered: Family<[(&str, String); 1], Counter> = Family::default();
     for (code, count) in access.counts.answered() {
@@ -40,4 +41,14 @@ pub(crate) fn text(access: &Access) -> String {
     // Writing into a String cannot fail.
     let _ = encode(&mut text, &registry);
     text
+}
+
+impl Told for Access {
+    fn unready(&self) -> Option<&'static str> {
+        self.stop.is_cancelled().then_some("this program ends")
+    }
+
+    fn metrics(&self) -> String {
+        text(self)
+    }
 }

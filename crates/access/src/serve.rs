@@ -1,7 +1,6 @@
 //! Takes calls, and passes each on to its tenant.
 
 use berth_contract::access::{ClusterName, Reason};
-use berth_edge::http::Told;
 use berth_edge::log::Log;
 use http::header::HeaderValue;
 use http::{Request, Response, StatusCode};
@@ -23,7 +22,6 @@ use crate::counts::Counts;
 use crate::headers;
 use crate::line::{Line, Why};
 use crate::link::Link;
-use crate::metrics;
 use crate::person::{Known, Person};
 use crate::place::{Place, place};
 use crate::reviews::{Reviews, Wish};
@@ -318,14 +316,4 @@ fn chain(error: &dyn std::error::Error) -> String {
         cause = next.source();
     }
     text
-}
-
-impl Told for Access {
-    fn unready(&self) -> Option<&'static str> {
-        self.stop.is_cancelled().then_some("this program ends")
-    }
-
-    fn metrics(&self) -> String {
-        metrics::text(self)
-    }
 }
