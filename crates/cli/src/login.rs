@@ -89,6 +89,13 @@ async fn by_command(server: &str, host: &str, ca: Option<&str>, yes: bool) -> an
             "{host} names no command that gets a token (chart value access.login): pass --token-file with one of yours"
         );
     }
+    let api_version = match exec["apiVersion"].as_str() {
+        None | Some("client.authentication.k8s.io/v1") => "client.authentication.k8s.io/v1",
+        Some("client.authentication.k8s.io/v1beta1") => "client.authentication.k8s.io/v1beta1",
+        Some(_) => bail!(
+            "{host} names a command of a kind that kubectl does not know: pass --token-file with a token of yours"
+        ),
+    };
     let words = |list: &Value| -> Vec<String> {
         list.as_array().into_iter().flatten().filter_map(|word| word.as_str().map(str::to_owned)).collect()
     };
@@ -97,29 +104,25 @@ async fn by_command(server: &str, host: &str, ca: Option<&str>, yes: bool) -> an
         "{host} asks kubectl to run, on this machine, each time it needs a token: {}",
         shown(&command)
     ));
-    for variable in exec["env"].as_array().into_iter().flatten() {
-        output::note(&format!(
-            "with {}={}",
-            variable["name"].as_str().unwrap_or_default(),
-            shown(&words(&json!([variable["value"]])))
-        ));
+    let env: Vec<[String; 2]> = exec["env"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|variable| Some([variable["name"].as_str()?.to_owned(), variable["value"].as_str()?.to_owned()]))
+        .collect();
+    for [name, value] in &env {
+        output::note(&format!("with {}={}", shown(std::slice::from_ref(name)), shown(std::slice::from_ref(value))));
     }
     if !yes && !confirmed_by("host", host, "let it")? {
         output::note("nothing was run or written");
         return Ok(None);
     }
-    // Of what it sends, what is written is what was shown.
+    // Of what it sends, nothing is written that was not shown.
     let mut entry = json!({
-        "apiVersion": exec["apiVersion"].as_str().unwrap_or("client.authentication.k8s.io/v1"),
-        "command": exec["command"], "args": words(&exec["args"]),
-        "interactiveMode": exec["interactiveMode"].as_str().unwrap_or("IfAvailable"),
+        "apiVersion": api_version, "command": exec["command"], "args": words(&exec["args"]), "interactiveMode": "IfAvailable",
     });
-    if let Some(env) = exec["env"].as_array() {
-        let env = env.iter().map(|variable| json!({"name": variable["name"], "value": variable["value"]}));
-        entry["env"] = env.collect();
-    }
-    if let Some(hint) = exec["installHint"].as_str() {
-        entry["installHint"] = hint.into();
+    if !env.is_empty() {
+        entry["env"] = env.iter().map(|[name, value]| json!({"name": name, "value": value})).collect();
     }
     Ok(Some(json!({ "exec": entry })))
 }
