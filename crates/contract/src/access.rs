@@ -17,8 +17,8 @@ pub const CERTIFICATE: &str = "berth.dev/certificate";
 /// Annotation of a replica's Lease: the address and port at which it takes the operator's connection.
 pub const ADDRESS: &str = "berth.dev/address";
 
-/// Name of the operator's Lease in that namespace, and its name in its certificate.
-pub const OPERATOR: &str = "berth-operator";
+/// Name of the operator's Lease in that namespace, and its name in its certificate. It is not that by which operators elect one of them.
+pub const OPERATOR: &str = "berth-access-operator";
 
 /// The name in certificates of replicas, towards the operator and towards tenants.
 pub const ACCESS: &str = "berth-access";

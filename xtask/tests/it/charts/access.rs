@@ -25,6 +25,11 @@ fn without_it_nothing_of_it_is_there_and_it_needs_a_certificate() {
     let output = helm(&["template", "berth", "berth", "--kube-version", "1.36.3", "--set", "access.enabled=true"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && said.contains("secretName"), "{said}");
+    let values = "access.enabled=true,access.tls.secretName=x,access.namespace=berth-system";
+    let arguments = ["template", "berth", "berth", "-n", "berth-system", "--kube-version", "1.36.3", "--set", values];
+    let output = helm(&arguments);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("access.namespace: it is the operator's own"), "{said}");
 }
 
 #[test]
@@ -56,7 +61,7 @@ fn it_may_ask_and_list_and_the_operator_may_write_one_lease() {
         |verbs: &[&str]| json!({"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": verbs});
     assert_eq!(the(&objects, "Role", "berth-access")["rules"], json!([leases(&["get", "create", "update"])]));
     let mut own = leases(&["get", "update"]);
-    own["resourceNames"] = json!(["berth-operator"]);
+    own["resourceNames"] = json!(["berth-access-operator"]);
     assert_eq!(the(&objects, "Role", "berth-operator")["rules"], json!([leases(&["list", "watch", "create"]), own]));
     let bound =
         its_own(&objects).into_iter().filter(|o| o["kind"].as_str().is_some_and(|kind| kind.ends_with("RoleBinding")));
