@@ -23,13 +23,13 @@ pub(crate) struct Cut {
     body: hyper::body::Incoming,
     over: Pin<Box<WaitForCancellationFutureOwned>>,
     /// Whoever looks after it learns that it has ended.
-    _ended: DropGuard,
+    _ends: DropGuard,
 }
 
 impl Cut {
-    /// `ended` is cancelled when this is dropped.
-    pub(crate) fn new(body: hyper::body::Incoming, cut: CancellationToken, ended: CancellationToken) -> Self {
-        Self { body, over: Box::pin(cut.cancelled_owned()), _ended: ended.drop_guard() }
+    /// `ends` goes with this.
+    pub(crate) fn new(body: hyper::body::Incoming, cut: CancellationToken, ends: DropGuard) -> Self {
+        Self { body, over: Box::pin(cut.cancelled_owned()), _ends: ends }
     }
 }
 

@@ -9,6 +9,8 @@ use percent_encoding::percent_decode_str;
 pub(crate) struct Call {
     /// Such as get, list, watch or create; of what is no resource the method.
     pub(crate) verb: String,
+    /// What has to be allowed beside that. An upgrade runs or opens something, whatever the method is.
+    pub(crate) also: Option<&'static str>,
     /// Such as `pods` or `pods/exec`, with `.<group>` unless that is the core one. None: it is no resource.
     pub(crate) resource: Option<String>,
     /// The namespace in the tenant.
@@ -16,20 +18,26 @@ pub(crate) struct Call {
     pub(crate) name: Option<String>,
 }
 
-/// `path`: in the tenant. `upgrades`: bytes both ways are asked for, such as by exec. That runs or opens something whatever the method is, so it is
-/// to be allowed as `create`.
+/// What opens a stream and nothing else, with GET as with POST.
+const STREAMS: [&str; 3] = ["exec", "attach", "portforward"];
+
+/// `path`: in the tenant. `upgrades`: bytes both ways are asked for, such as by exec.
 pub(crate) fn call(method: &Method, path: &str, query: Option<&str>, upgrades: bool) -> Call {
     let mut call = read(method, path, query.unwrap_or_default());
-    if upgrades {
-        "create".clone_into(&mut call.verb);
+    let sub = call.resource.as_deref().and_then(|resource| resource.split('.').next()?.split_once('/'));
+    match sub {
+        Some(("pods", sub)) if upgrades && STREAMS.contains(&sub) => "create".clone_into(&mut call.verb),
+        _ if upgrades => call.also = Some("create"),
+        _ => {}
     }
     call
 }
 
 fn read(method: &Method, path: &str, query: &str) -> Call {
     let other = || Call { verb: method.as_str().to_ascii_lowercase(), ..Call::default() };
-    let mut parts = path.split('/').filter(|part| !part.is_empty());
-    let (prefix, group) = match parts.next() {
+    // Before anything is compared: the tenant looks at them so, too.
+    let mut parts = path.split('/').filter(|part| !part.is_empty()).map(decoded);
+    let (prefix, group) = match parts.next().as_deref() {
         Some("api") => ("api", None),
         Some("apis") => ("apis", parts.next()),
         _ => return other(),
@@ -38,7 +46,7 @@ fn read(method: &Method, path: &str, query: &str) -> Call {
     if parts.next().is_none() || (prefix == "apis" && group.is_none()) {
         return other();
     }
-    let mut parts: Vec<String> = parts.map(decoded).collect();
+    let mut parts: Vec<String> = parts.collect();
     if parts.is_empty() {
         return other();
     }
@@ -72,7 +80,7 @@ fn read(method: &Method, path: &str, query: &str) -> Call {
     };
     let resource = sub.map_or_else(|| resource.clone(), |sub| format!("{resource}/{sub}"));
     let resource = group.map_or_else(|| resource.clone(), |group| format!("{resource}.{group}"));
-    Call { verb: verb.to_owned(), resource: Some(resource), namespace, name: name.cloned() }
+    Call { verb: verb.to_owned(), resource: Some(resource), namespace, name: name.cloned(), also: None }
 }
 
 fn decoded(part: &str) -> String {
@@ -94,7 +102,7 @@ mod tests {
 
     fn said(method: &str, target: &str) -> String {
         let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
-        let Call { verb, resource, namespace, name } = call(&method.parse().unwrap(), path, query, false);
+        let Call { verb, resource, namespace, name, also: _ } = call(&method.parse().unwrap(), path, query, false);
         let or = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
         format!("{verb} {} {} {}", or(resource), or(namespace), or(name))
     }
@@ -123,6 +131,10 @@ mod tests {
                 "get clusterroles.rbac.authorization.k8s.io - system:node",
             ),
             ("GET", "/api/v1/nodes/n/proxy/metrics", "get nodes/proxy - n"),
+            ("GET", "/%61pi/v1/secrets", "list secrets - -"),
+            ("GET", "/api%73/apps/v1/deployments?%77atch=1", "watch deployments.apps - -"),
+            ("DELETE", "/%61%70i/v1/n%61mespaces/a/pods", "deletecollection pods a -"),
+            ("GET", "/api/v1/%77atch/pods", "watch pods - -"),
             ("GET", "/version", "get - - -"),
             ("GET", "/api/v1", "get - - -"),
             ("GET", "/apis/apps", "get - - -"),
@@ -136,7 +148,18 @@ mod tests {
     /// A websocket is opened with GET.
     #[test]
     fn what_opens_something_is_no_read() {
-        let exec = call(&Method::GET, "/api/v1/namespaces/a/pods/b/exec", Some("command=sh"), true);
-        assert_eq!((exec.verb.as_str(), exec.resource.as_deref()), ("create", Some("pods/exec")));
+        let needs = |method: Method, path: &str| {
+            let Call { verb, also, .. } = call(&method, path, None, true);
+            (verb, also)
+        };
+        let create = |verb: &str| (verb.to_owned(), Some("create"));
+        for path in ["/api/v1/namespaces/a/pods/b/exec", "/api/v1/namespaces/a/pods/b/%65xec"] {
+            assert_eq!(needs(Method::GET, path), ("create".to_owned(), None));
+        }
+        // An API server does not look at the header elsewhere: what the method does has to be allowed.
+        assert_eq!(needs(Method::GET, "/api/v1/secrets"), create("list"));
+        assert_eq!(needs(Method::DELETE, "/api/v1/namespaces/a/pods/b"), create("delete"));
+        assert_eq!(needs(Method::GET, "/api/v1/namespaces/a/services/b/proxy"), create("get"));
+        assert_eq!(needs(Method::GET, "/apis/x.example/v1/namespaces/a/things/b/exec"), create("get"));
     }
 }

@@ -17,7 +17,7 @@ use crate::reviews::{Reviews, Unknown, Wish};
 const COUNTS: Duration = Duration::from_secs(5);
 const PAGE: u32 = 500;
 /// Questions under way at once, for one caller.
-const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 4;
 
 type All = BTreeMap<String, Vec<String>>;
 

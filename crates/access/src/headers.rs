@@ -3,8 +3,8 @@
 use berth_contract::access::ClusterName;
 use http::Uri;
 use http::header::{
-    AUTHORIZATION, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION, TE, TRAILER, TRANSFER_ENCODING,
-    UPGRADE,
+    AUTHORIZATION, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION, SEC_WEBSOCKET_PROTOCOL, TE, TRAILER,
+    TRANSFER_ENCODING, UPGRADE,
 };
 use std::net::IpAddr;
 
@@ -16,7 +16,7 @@ const GROUP: HeaderName = HeaderName::from_static("x-remote-group");
 const CLIENT: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Of one connection alone (RFC 9110, 7.6.1), with older ones of the kind.
-const HOPS: [HeaderName; 8] = [
+const HOPS: [HeaderName; 9] = [
     CONNECTION,
     TE,
     TRAILER,
@@ -25,7 +25,11 @@ const HOPS: [HeaderName; 8] = [
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
     HeaderName::from_static("proxy-authenticate"),
+    HeaderName::from_static("proxy-authorization"),
 ];
+
+/// How a token begins among a websocket's protocols.
+const TOKEN: &str = "base64url.bearer.authorization.k8s.io.";
 
 /// What `Connection` may name of a client's: anything else would be taken out on the way, and that might be what says who is calling.
 const CONNECTION_MAY: [&str; 4] = ["close", "keep-alive", "upgrade", "te"];
@@ -63,6 +67,7 @@ pub(crate) fn to_tenant(headers: &mut HeaderMap, known: &Known, client: IpAddr, 
     drop_hops(headers);
     headers.remove(AUTHORIZATION);
     headers.remove(HOST);
+    drop_token(headers);
     for name in [CLIENT, HeaderName::from_static("forwarded"), HeaderName::from_static("x-real-ip")] {
         headers.remove(name);
     }
@@ -73,6 +78,16 @@ pub(crate) fn to_tenant(headers: &mut HeaderMap, known: &Known, client: IpAddr, 
         headers.append(GROUP, group.clone());
     }
     set_upgrade(headers, upgrade);
+}
+
+/// In a websocket's protocols browsers send tokens. An API server takes one out only if it looks at it.
+fn drop_token(headers: &mut HeaderMap) {
+    let Some(all) = headers.get(SEC_WEBSOCKET_PROTOCOL).and_then(|value| value.to_str().ok()) else { return };
+    let kept: Vec<_> = all.split(',').map(str::trim).filter(|one| !one.starts_with(TOKEN)).collect();
+    match HeaderValue::from_str(&kept.join(", ")) {
+        Ok(kept) if !kept.is_empty() => drop(headers.insert(SEC_WEBSOCKET_PROTOCOL, kept)),
+        _ => drop(headers.remove(SEC_WEBSOCKET_PROTOCOL)),
+    }
 }
 
 /// For the client.
@@ -159,6 +174,8 @@ mod tests {
             ("X-Remote-Group", "system:masters"),
             ("X-Forwarded-For", "127.0.0.1"),
             ("X-Real-IP", "127.0.0.1"),
+            ("Proxy-Authorization", "Bearer secret"),
+            ("Sec-WebSocket-Protocol", "v5.channel.k8s.io, base64url.bearer.authorization.k8s.io.c2VjcmV0"),
         ]);
         let groups = vec!["devs".to_owned(), "ops".to_owned()];
         let known = Person { name: "alice".to_owned(), groups, ..Person::default() }.known().unwrap();
@@ -168,6 +185,7 @@ mod tests {
         let should = [
             "accept: application/json",
             "impersonate-user: bob",
+            "sec-websocket-protocol: v5.channel.k8s.io",
             "x-forwarded-for: 192.0.2.7",
             "x-remote-group: access:devs",
             "x-remote-group: access:ops",

@@ -84,9 +84,4 @@ impl Why {
         Self::NoReview,
         Self::Unreachable,
     ];
-
-    /// Nobody who has shown who they are.
-    pub(crate) fn is_strangers(self) -> bool {
-        matches!(self, Self::NoPlace | Self::Forged | Self::NoToken | Self::UnknownToken | Self::TooManyUnknown)
-    }
 }

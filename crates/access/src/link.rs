@@ -51,6 +51,11 @@ impl Link {
         timeout(ANSWER_WITHIN, ask).await.unwrap_or(Err(NoOperator))
     }
 
+    /// Whether it ever was.
+    pub(crate) fn was_opened(&self) -> bool {
+        self.questions.lock().is_some()
+    }
+
     /// Whether the operator is there.
     pub(crate) fn is_open(&self) -> bool {
         self.questions.lock().as_ref().is_some_and(|questions| !questions.is_closed())

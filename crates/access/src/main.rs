@@ -35,7 +35,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -97,6 +97,7 @@ async fn run(args: &Args, log: Log) -> anyhow::Result<()> {
         counts: Counts::default(),
         login: args.login()?,
         ask_again: args.ask_again,
+        began: Instant::now(),
         stop: CancellationToken::new(),
         over: CancellationToken::new(),
         streams: TaskTracker::new(),

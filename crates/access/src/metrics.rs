@@ -7,7 +7,12 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use std::time::Duration;
+
 use crate::serve::Access;
+
+/// How long a new replica waits for the operator before it takes calls.
+const WAITS_FOR_OPERATOR: Duration = Duration::from_mins(1);
 
 /// All metrics as text.
 fn text(access: &Access) -> String {
@@ -45,7 +50,15 @@ fn text(access: &Access) -> String {
 
 impl Told for Access {
     fn unready(&self) -> Option<&'static str> {
-        self.stop.is_cancelled().then_some("this program ends")
+        const ALONE: &str =
+            "waiting for the operator, without which no tenant is called anew: its log says what is in the way";
+        if self.stop.is_cancelled() {
+            return Some("this program ends");
+        }
+        // A replica that takes the place of another one knows no tenant yet. Without the operator it serves nobody, and says so to callers, but not
+        // for ever: those that are there may end as well.
+        let is_alone = !self.link.was_opened() && self.began.elapsed() < WAITS_FOR_OPERATOR;
+        is_alone.then_some(ALONE)
     }
 
     fn metrics(&self) -> String {

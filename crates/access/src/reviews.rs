@@ -21,7 +21,7 @@ const YES: Duration = Duration::from_secs(10);
 const NO: Duration = Duration::from_secs(5);
 /// How long the API server may take.
 const DEADLINE: Duration = Duration::from_secs(8);
-/// Reviews that are under way at once: strangers must not keep the API server busy.
+/// Reviews of each kind that are under way at once: strangers must not keep the API server busy, nor others waiting.
 const AT_ONCE: usize = 64;
 /// Answers that are kept, of each kind.
 const KEPT: u64 = 100_000;
@@ -50,7 +50,8 @@ pub(crate) struct Reviews {
     client: Client,
     people: Cache<[u8; 32], Option<Arc<Person>>>,
     allowed: Cache<(Arc<Person>, Wish), bool>,
-    under_way: Semaphore,
+    /// Of tokens, and of what somebody may do.
+    under_way: [Semaphore; 2],
     failed: AtomicU64,
 }
 
@@ -75,7 +76,7 @@ impl Reviews {
             client,
             people: Cache::builder().max_capacity(KEPT).expire_after(Counts).build(),
             allowed: Cache::builder().max_capacity(KEPT).expire_after(Counts).build(),
-            under_way: Semaphore::new(AT_ONCE),
+            under_way: [Semaphore::new(AT_ONCE), Semaphore::new(AT_ONCE)],
             failed: AtomicU64::default(),
         }
     }
@@ -107,7 +108,7 @@ impl Reviews {
     async fn ask_who(&self, token: &str) -> Result<Option<Arc<Person>>, Unknown> {
         let spec = TokenReviewSpec { token: Some(token.to_owned()), ..TokenReviewSpec::default() };
         let review = TokenReview { spec, ..TokenReview::default() };
-        let review = self.create(&review, "the token of a caller (TokenReview)").await?;
+        let review = self.create(&review, &self.under_way[0], "the token of a caller (TokenReview)").await?;
         let status = review.status.unwrap_or_default();
         let user = status.user.filter(|_| status.authenticated == Some(true));
         Ok(user.map(|user| {
@@ -139,17 +140,20 @@ impl Reviews {
             ..SubjectAccessReviewSpec::default()
         };
         let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
-        let status =
-            self.create(&review, "what a caller may do (SubjectAccessReview)").await?.status.unwrap_or_default();
+        let status = self
+            .create(&review, &self.under_way[1], "what a caller may do (SubjectAccessReview)")
+            .await?
+            .status
+            .unwrap_or_default();
         Ok(status.allowed && status.denied != Some(true))
     }
 
-    async fn create<K>(&self, review: &K, what: &str) -> Result<K, Unknown>
+    async fn create<K>(&self, review: &K, under_way: &Semaphore, what: &str) -> Result<K, Unknown>
     where
         K: kube::Resource<DynamicType = ()> + serde::Serialize + serde::de::DeserializeOwned + Clone + std::fmt::Debug,
     {
         let ask = async {
-            let Ok(_permit) = self.under_way.acquire().await else { return Err("this program ends".to_owned()) };
+            let Ok(_permit) = under_way.acquire().await else { return Err("this program ends".to_owned()) };
             Api::all(self.client.clone())
                 .create(&PostParams::default(), review)
                 .await

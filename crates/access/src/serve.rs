@@ -3,8 +3,7 @@
 use berth_contract::access::{ClusterName, Reason};
 use berth_edge::log::Log;
 use http::header::HeaderValue;
-use http::{Request, Response, StatusCode};
-use http_body::Body as _;
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
@@ -24,9 +23,19 @@ use crate::line::{Line, Why};
 use crate::link::Link;
 use crate::person::{Known, Person};
 use crate::place::{Place, place};
-use crate::reviews::{Reviews, Wish};
+use crate::reviews::{Reviews, Unknown, Wish};
 use crate::strangers::Strangers;
 use crate::tenants::{NoWay, Tenants, Way};
+
+/// What Kubernetes has.
+const METHODS: [Method; 7] =
+    [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS];
+/// Characters of a method that are written down.
+const LONGEST_METHOD: usize = 16;
+
+/// How often, and how long apart, it is asked whether an open stream may go on while nobody answers.
+const TRIES: usize = 3;
+const PAUSE: Duration = Duration::from_secs(5);
 
 /// All that calls share.
 pub(crate) struct Access {
@@ -41,6 +50,7 @@ pub(crate) struct Access {
     pub(crate) login: serde_json::Value,
     /// How often whoever has a stream open is asked for again.
     pub(crate) ask_again: Duration,
+    pub(crate) began: Instant,
     /// It ends: nobody new is let in.
     pub(crate) stop: CancellationToken,
     /// Who is still in has to leave now.
@@ -89,7 +99,7 @@ impl Access {
     /// One call, from its headers to those of its answer.
     pub(crate) async fn answer(self: Arc<Self>, request: Request<Incoming>, client: SocketAddr) -> Response<Body> {
         let begin = Instant::now();
-        let method = request.method().to_string();
+        let method: String = request.method().as_str().chars().take(LONGEST_METHOD).collect();
         let mut visit = Visit::default();
         let outcome = self.clone().carry(request, client, &mut visit).await;
         let (response, refused) = match outcome {
@@ -97,8 +107,9 @@ impl Access {
             Err(Refusal { why, code, reason, message }) => (status(code, reason, &message), Some(why)),
         };
         self.counts.add(response.status(), refused);
+        let is_stranger = visit.person.is_none();
         let Visit { person, tenant, call } = visit;
-        let Call { verb, resource, namespace, name } = call.unwrap_or_default();
+        let Call { verb, resource, namespace, name, also: _ } = call.unwrap_or_default();
         let audit_id = response.headers().get("audit-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
         let line = Line {
             time: Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
@@ -115,7 +126,7 @@ impl Access {
             milliseconds: begin.elapsed().as_secs_f64() * 1e3,
             audit_id,
         };
-        self.log.say(&line, refused.is_some_and(Why::is_strangers));
+        self.log.say(&line, is_stranger);
         response
     }
 
@@ -127,6 +138,9 @@ impl Access {
     ) -> Result<Response<Body>, Refusal> {
         if headers::forges(request.headers()) {
             return Err(Refusal::nothing_here(Why::Forged));
+        }
+        if !METHODS.contains(request.method()) {
+            return Err(Refusal::nothing_here(Why::NoPlace));
         }
         let place = place(request.uri().path()).ok_or_else(|| Refusal::nothing_here(Why::NoPlace))?;
         if place == Place::Login {
@@ -144,15 +158,22 @@ impl Access {
         let upgrade = headers::upgrade(request.headers());
         let call = call(request.method(), &path, request.uri().query(), upgrade.is_some());
         visit.call = Some(call.clone());
-        self.may(&person, &cluster, &call.verb).await?;
+        for verb in [Some(call.verb.as_str()), call.also].into_iter().flatten() {
+            self.may(&person, &cluster, verb).await?;
+        }
         let way = self.tenants.way(&cluster).await.map_err(no_way)?;
         let uri = headers::uri(&way.address, &path, request.uri().query());
-        let to = Onward { cluster, way, uri: uri.ok_or_else(|| Refusal::nothing_here(Why::NoPlace))?, verb: call.verb };
+        let to = Onward { cluster, way, uri: uri.ok_or_else(|| Refusal::nothing_here(Why::NoPlace))?, call };
         self.pass_on(request, client, (&known, upgrade), to, Holder { person, token }).await
     }
 
     async fn who(&self, token: &str, client: IpAddr) -> Result<Arc<Person>, Refusal> {
-        if !self.strangers.are_heard(client) && !self.reviews.is_known(token).await {
+        if self.reviews.is_known(token).await
+            && let Ok(Some(person)) = self.reviews.who(token).await
+        {
+            return Ok(person);
+        }
+        let Some(_turn) = self.strangers.turn(client).await else {
             let message = "too many unknown tokens come from your address. Try again in some seconds".to_owned();
             return Err(Refusal {
                 why: Why::TooManyUnknown,
@@ -160,7 +181,7 @@ impl Access {
                 reason: "TooManyRequests",
                 message,
             });
-        }
+        };
         let person = self.reviews.who(token).await.map_err(|_| Refusal::no_review())?;
         person.ok_or_else(|| {
             self.strangers.note(client);
@@ -204,7 +225,13 @@ impl Access {
         parts.version = http::Version::HTTP_11;
         parts.extensions.clear();
         let body = body.map_err(Into::into).boxed_unsync();
-        let sent = to.way.client.request(Request::from_parts(parts, body)).await;
+        // From the first byte on: a request may have no end, either.
+        let (cut, ended) = self.look_after(holder, &to);
+        let ends = ended.clone().drop_guard();
+        let sent = tokio::select! {
+            sent = to.way.client.request(Request::from_parts(parts, body)) => sent,
+            () = cut.cancelled() => return Err(Refusal::nothing_here(Why::NotAllowed)),
+        };
         let mut response = match sent {
             Ok(response) => response,
             Err(error) => {
@@ -228,10 +255,9 @@ impl Access {
             let protocol = response.headers().get(http::header::UPGRADE).cloned();
             let onward = hyper::upgrade::on(&mut response);
             headers::to_client(response.headers_mut(), protocol);
-            let (cut, ended) = self.look_after(holder, &to);
             if let Some(from) = from {
                 self.streams.spawn(async move {
-                    let _ended = ended.drop_guard();
+                    let _ends = ends;
                     let (Ok(from), Ok(onward)) = (from.await, onward.await) else { return };
                     let (mut from, mut onward) = (TokioIo::new(from), TokioIo::new(onward));
                     tokio::select! {
@@ -244,18 +270,19 @@ impl Access {
         }
         headers::to_client(response.headers_mut(), None);
         headers::stay_below(response.headers_mut(), &to.cluster);
-        if response.body().size_hint().exact().is_some() {
-            return Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()));
+        // The tenant's key opens it no more.
+        if response.status() == StatusCode::UNAUTHORIZED {
+            self.tenants.doubt(&to.cluster, &to.way);
         }
-        let (cut, ended) = self.look_after(holder, &to);
-        Ok(response.map(|body| Cut::new(body, cut, ended).boxed_unsync()))
+        Ok(response.map(|body| Cut::new(body, cut, ends).boxed_unsync()))
     }
 
     /// What is open is cut within a minute of the caller's rights. The first is cancelled then; whoever has the second cancels it at the end.
     fn look_after(self: &Arc<Self>, holder: Holder, to: &Onward) -> (CancellationToken, CancellationToken) {
         let (cut, ended) = (CancellationToken::new(), CancellationToken::new());
         let (access, is_cut, has_ended) = (self.clone(), cut.clone(), ended.clone());
-        let wish = Wish::of(&to.cluster, &to.verb);
+        let verbs = [Some(to.call.verb.as_str()), to.call.also].into_iter().flatten();
+        let wishes: Vec<_> = verbs.map(|verb| Wish::of(&to.cluster, verb)).collect();
         tokio::spawn(async move {
             loop {
                 tokio::select! {
@@ -263,7 +290,7 @@ impl Access {
                     () = access.over.cancelled() => break,
                     () = tokio::time::sleep(access.ask_again) => {}
                 }
-                if !access.still_may(&holder, &wish).await {
+                if !access.still_may(&holder, &wishes).await {
                     break;
                 }
             }
@@ -272,10 +299,28 @@ impl Access {
         (cut, ended)
     }
 
-    async fn still_may(&self, holder: &Holder, wish: &Wish) -> bool {
-        let who = self.reviews.who(&holder.token).await;
-        let is_same = matches!(who, Ok(Some(person)) if person.name == holder.person.name);
-        is_same && self.reviews.may(&holder.person, wish).await == Ok(true)
+    /// Without an answer it is asked again a few times: one that is late ends nobody's work.
+    async fn still_may(&self, holder: &Holder, wishes: &[Wish]) -> bool {
+        for _ in 0..TRIES {
+            match self.may_all(holder, wishes).await {
+                Ok(may) => return may,
+                Err(Unknown) => tokio::time::sleep(PAUSE).await,
+            }
+        }
+        false
+    }
+
+    async fn may_all(&self, holder: &Holder, wishes: &[Wish]) -> Result<bool, Unknown> {
+        // With other groups they are somebody else.
+        if self.reviews.who(&holder.token).await?.as_ref() != Some(&holder.person) {
+            return Ok(false);
+        }
+        for wish in wishes {
+            if !self.reviews.may(&holder.person, wish).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -284,7 +329,7 @@ struct Onward {
     cluster: ClusterName,
     way: Arc<Way>,
     uri: http::Uri,
-    verb: String,
+    call: Call,
 }
 
 /// Whose call it is.

@@ -22,6 +22,12 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// How long a connection on which nothing happens is kept for the next call.
 const IDLE: Duration = Duration::from_mins(1);
 const IDLE_AT_MOST: usize = 32;
+/// How long what was sent may stay without a sign of its arrival: the node of an API server may be gone.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
+/// A way that the operator gave so lately is not doubted: it knows no better.
+const NEW: Duration = Duration::from_secs(5);
+/// How often it is looked who can be forgotten.
+const SWEEP: Duration = Duration::from_secs(10);
 /// How long the operator is not asked again after it refused, or did not answer.
 const NOT_AGAIN: Duration = Duration::from_secs(2);
 /// A tenant that nobody has called for so long is forgotten, and its key with it.
@@ -110,7 +116,14 @@ impl Now {
 #[derive(Debug)]
 pub(crate) struct Tenants {
     link: Arc<Link>,
-    all: Mutex<HashMap<ClusterName, (Arc<Tenant>, Instant)>>,
+    all: Mutex<All>,
+}
+
+#[derive(Debug, Default)]
+struct All {
+    /// With when each was called last.
+    tenants: HashMap<ClusterName, (Arc<Tenant>, Instant)>,
+    swept: Option<Instant>,
 }
 
 impl Tenants {
@@ -120,7 +133,7 @@ impl Tenants {
 
     /// How many are known.
     pub(crate) fn len(&self) -> usize {
-        self.all.lock().len()
+        self.all.lock().tenants.len()
     }
 
     /// How that tenant is called.
@@ -165,15 +178,18 @@ impl Tenants {
     pub(crate) fn doubt(&self, cluster: &ClusterName, way: &Arc<Way>) {
         let tenant = self.tenant(cluster);
         let mut now = tenant.now.lock();
-        now.is_doubted |= now.way.as_ref().is_some_and(|now| Arc::ptr_eq(now, way));
+        now.is_doubted |= way.made.elapsed() > NEW && now.way.as_ref().is_some_and(|now| Arc::ptr_eq(now, way));
     }
 
     fn tenant(&self, cluster: &ClusterName) -> Arc<Tenant> {
-        let mut all = self.all.lock();
-        if !all.contains_key(cluster) {
-            all.retain(|_, (_, used)| used.elapsed() < FORGOTTEN);
+        let All { tenants, swept } = &mut *self.all.lock();
+        if swept.is_none_or(|at| at.elapsed() > SWEEP) {
+            // Anybody may ask for names that there are none of, in a namespace of theirs.
+            let lasts = |tenant: &Tenant| if tenant.now.lock().way.is_some() { FORGOTTEN } else { SWEEP };
+            tenants.retain(|_, (tenant, used)| used.elapsed() < lasts(tenant));
+            *swept = Some(Instant::now());
         }
-        let (tenant, used) = all.entry(cluster.clone()).or_insert_with(|| (Arc::default(), Instant::now()));
+        let (tenant, used) = tenants.entry(cluster.clone()).or_insert_with(|| (Arc::default(), Instant::now()));
         *used = Instant::now();
         tenant.clone()
     }
@@ -216,6 +232,8 @@ fn way(pass: &Pass, key: &KeyPair) -> anyhow::Result<Way> {
     http.set_keepalive(Some(Duration::from_secs(30)));
     http.set_keepalive_interval(Some(Duration::from_secs(10)));
     http.set_keepalive_retries(Some(3));
+    // Keepalive does not look while something is on its way.
+    http.set_tcp_user_timeout(Some(ANSWERS_WITHIN));
     let connector = HttpsConnectorBuilder::new()
         .with_tls_config(tls)
         .https_only()

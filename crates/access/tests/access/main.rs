@@ -57,6 +57,25 @@ async fn a_person_calls_a_tenant_by_the_platforms_login_and_nobody_else_does() {
     let said = call(&p, &alice, Method::GET, &acme("/api/v1/namespaces"), &[("Impersonate-User", "admin")]).await;
     assert_eq!(said.code, 403, "{said:?}");
 
+    // What a call does counts, however it is written.
+    let (bob, carol) = (p.login("bob").await, p.login("carol").await);
+    p.allow("bob", &["get"]).await;
+    p.allow("carol", &["get", "create"]).await;
+    until("bob may get", async || get(&p, &bob, &acme("/api/v1/namespaces")).await.code == 403).await;
+    for path in ["/api/v1/namespaces", "/%61pi/v1/namespaces", "/api/v1/namespaces?watch=1"] {
+        let said = get(&p, &bob, &acme(path)).await;
+        assert!(
+            said.code == 403 && said.body.to_string().contains("in the tenant acme: grant the verb"),
+            "{path} {said:?}"
+        );
+    }
+    until("carol may get", async || get(&p, &carol, &acme("/api/v1/namespaces")).await.code == 403).await;
+    let upgrade = [("Connection", "Upgrade"), ("Upgrade", "websocket")];
+    let said = call(&p, &carol, Method::DELETE, &acme("/api/v1/namespaces/default"), &upgrade).await;
+    assert!(said.code == 403 && said.body.to_string().contains("grant the verb delete"), "{said:?}");
+    let said = call(&p, &alice, Method::TRACE, &acme("/api"), &[]).await;
+    assert_eq!(said.code, 404, "no method of Kubernetes'");
+
     // One and the same answer for all that is not there or not theirs.
     let nothing = get(&p, "", &acme("/api")).await;
     assert_eq!((nothing.code, &nothing.body["reason"]), (404, &json!("NotFound")));
