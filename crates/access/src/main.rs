@@ -21,6 +21,7 @@ mod metrics;
 mod person;
 mod place;
 mod publish;
+mod refusal;
 mod reviews;
 mod serve;
 mod strangers;

@@ -1,6 +1,6 @@
 //! Takes calls, and passes each on to its tenant.
 
-use berth_contract::access::{ClusterName, Reason};
+use berth_contract::access::ClusterName;
 use berth_edge::log::Log;
 use http::header::HeaderValue;
 use http::{Method, Request, Response, StatusCode};
@@ -23,9 +23,10 @@ use crate::line::{Line, Why};
 use crate::link::Link;
 use crate::person::{Known, Person};
 use crate::place::{Place, place};
+use crate::refusal::Refusal;
 use crate::reviews::{Reviews, Unknown, Wish};
 use crate::strangers::Strangers;
-use crate::tenants::{NoWay, Tenants, Way};
+use crate::tenants::{Tenants, Way};
 
 /// What Kubernetes has.
 const METHODS: [Method; 7] =
@@ -57,34 +58,6 @@ pub(crate) struct Access {
     pub(crate) over: CancellationToken,
     /// Upgraded connections, which no server counts any more.
     pub(crate) streams: TaskTracker,
-}
-
-/// Why a call goes no further, and what the caller is told.
-struct Refusal {
-    why: Why,
-    code: StatusCode,
-    reason: &'static str,
-    message: String,
-}
-
-impl Refusal {
-    /// What is not there, what is somebody else's, and who is nobody look all the same.
-    fn nothing_here(why: Why) -> Self {
-        const NOTHING: &str = "nothing here that you may use: a tenant is at /clusters/<namespace>/<name>/. Log in again, or ask \
-                               whoever grants roles in that namespace of the platform for clusters/api";
-        Self { why, code: StatusCode::NOT_FOUND, reason: "NotFound", message: NOTHING.to_owned() }
-    }
-
-    fn later(why: Why, message: impl Into<String>) -> Self {
-        Self { why, code: StatusCode::SERVICE_UNAVAILABLE, reason: "ServiceUnavailable", message: message.into() }
-    }
-
-    fn no_review() -> Self {
-        Self::later(
-            Why::NoReview,
-            "the platform's API server, which knows who may use what, does not answer. Try again",
-        )
-    }
 }
 
 /// What is known of a call so far.
@@ -161,7 +134,7 @@ impl Access {
         for verb in [Some(call.verb.as_str()), call.also].into_iter().flatten() {
             self.may(&person, &cluster, verb).await?;
         }
-        let way = self.tenants.way(&cluster).await.map_err(no_way)?;
+        let way = self.tenants.way(&cluster).await?;
         let uri = headers::uri(&way.address, &path, request.uri().query());
         let to = Onward { cluster, way, uri: uri.ok_or_else(|| Refusal::nothing_here(Why::NoPlace))?, call };
         self.pass_on(request, client, (&known, upgrade), to, Holder { person, token }).await
@@ -174,13 +147,7 @@ impl Access {
             return Ok(person);
         }
         let Some(_turn) = self.strangers.turn(client).await else {
-            let message = "too many unknown tokens come from your address. Try again in some seconds".to_owned();
-            return Err(Refusal {
-                why: Why::TooManyUnknown,
-                code: StatusCode::TOO_MANY_REQUESTS,
-                reason: "TooManyRequests",
-                message,
-            });
+            return Err(Refusal::too_many());
         };
         let person = self.reviews.who(token).await.map_err(|_| Refusal::no_review())?;
         person.ok_or_else(|| {
@@ -199,13 +166,7 @@ impl Access {
             return Ok(());
         }
         if verb != "get" && ask("get").await? {
-            let ClusterName { namespace, name } = cluster;
-            let message = format!(
-                "{} may not {verb} in the tenant {name}: grant the verb {verb} for clusters/api of group berth.dev in namespace \
-                 {namespace} of the platform",
-                person.name
-            );
-            return Err(Refusal { why: Why::NotAllowed, code: StatusCode::FORBIDDEN, reason: "Forbidden", message });
+            return Err(Refusal::not_allowed(person, cluster, verb));
         }
         Err(Refusal::nothing_here(Why::NotAllowed))
     }
@@ -238,16 +199,7 @@ impl Access {
                 if error.is_connect() {
                     self.tenants.doubt(&to.cluster, &to.way);
                 }
-                return Err(Refusal {
-                    why: Why::Unreachable,
-                    code: StatusCode::BAD_GATEWAY,
-                    reason: "InternalError",
-                    message: format!(
-                        "no API server of the tenant {} answers: {}. Try again; kubectl describe cluster says how it is doing",
-                        to.cluster.name,
-                        chain(&error)
-                    ),
-                });
+                return Err(Refusal::unreachable(&to.cluster.name, &error));
             }
         };
         let switches = response.status() == StatusCode::SWITCHING_PROTOCOLS;
@@ -336,29 +288,4 @@ struct Onward {
 struct Holder {
     person: Arc<Person>,
     token: String,
-}
-
-fn no_way(why: NoWay) -> Refusal {
-    match why {
-        NoWay::NoOperator => Refusal::later(
-            Why::NoOperator,
-            "the platform's operator, which lets berth-access into a tenant, does not answer. Try again; tenants go on meanwhile",
-        ),
-        NoWay::Refused(refused) => match refused.reason {
-            Reason::NotFound => Refusal::nothing_here(Why::NoTenant),
-            Reason::NotInTemplates => Refusal::later(Why::NotInTemplates, refused.message),
-            Reason::NotReady | Reason::Failed => Refusal::later(Why::NotReady, refused.message),
-        },
-    }
-}
-
-/// With all causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        text = format!("{text}: {next}");
-        cause = next.source();
-    }
-    text
 }
