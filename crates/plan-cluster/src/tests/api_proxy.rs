@@ -144,11 +144,21 @@ fn an_address_that_something_else_has_changes_nothing() {
     f.world.log.clear();
     ask(&mut f, json!({"type": "Gateway", "advertiseAddress": "10.112.0.9"}), on());
     let why = blocked(&f.reconcile(), StageId::Endpoint, Reason::InvalidSpec);
-    let says = "spec.endpoint.advertiseAddress: 10.112.0.9 is in 10.112.0.0/16 of spec.network.serviceCIDRs, and with spec.addons.apiProxy each node has this address for itself. Set one that";
-    assert!(why.starts_with(says), "{why}");
+    let says = "spec.endpoint.advertiseAddress: 10.112.0.9 is in 10.112.0.0/16 of spec.network.serviceCIDRs, and with spec.addons.apiProxy each node has this address for itself. Remove the field for 240.0.0.1, or set another one of 240.0.0.0/4";
+    assert_eq!(why, says);
     assert_eq!(f.world.log, Vec::<String>::new());
     assert_eq!((leads_to(&f), runs(&f)), (before, runs_before));
     assert_eq!(f.condition("PodsReachAPI"), ("False".into(), "InvalidSpec".into(), why));
+    // One that a node or a load balancer may have, and one of the meta cluster's.
+    f.meta().addresses = Ok(super::endpoint::meta());
+    for (given, is) in [("203.0.113.7", "not of 240.0.0.0/4"), ("10.96.0.1", "in 10.96.0.0/16, where the meta cluster")]
+    {
+        ask(&mut f, json!({"type": "Gateway", "advertiseAddress": given}), on());
+        let why = blocked(&f.reconcile(), StageId::Endpoint, Reason::InvalidSpec);
+        assert!(why.starts_with(&format!("spec.endpoint.advertiseAddress: {given} is {is}")), "{why}");
+        assert!(why.ends_with("Remove the field for 240.0.0.1, or set another one of 240.0.0.0/4"), "{why}");
+    }
+    assert_eq!(f.world.log, Vec::<String>::new());
 }
 
 /// An earlier operator let it in, or nobody asked the schema.
