@@ -4,6 +4,7 @@ use super::addons::API_PROXY;
 use super::endpoint::server;
 use super::*;
 use berth_api::labels;
+use berth_plan::Action;
 use berth_plan::settings::Gateway;
 use berth_render::stamp_key;
 
@@ -159,6 +160,45 @@ fn an_address_that_something_else_has_changes_nothing() {
         assert!(why.ends_with("Remove the field for 240.0.0.1, or set another one of 240.0.0.0/4"), "{why}");
     }
     assert_eq!(f.world.log, Vec::<String>::new());
+}
+
+/// Pods would be led to where nobody listens.
+#[test]
+fn while_the_registry_is_refused_pods_are_led_to_where_they_were() {
+    let mut f = up(json!({"type": "Gateway"}), json!({}));
+    let before = leads_to(&f);
+    let refuse = |f: &mut Fixture, registry: Option<&str>| f.cluster.spec.images.registry = registry.map(str::to_owned);
+    let stays = |f: &mut Fixture| {
+        let (leads, runs_before) = (leads_to(f), runs(f));
+        f.world.log.clear();
+        for _ in 0..3 {
+            f.reconcile();
+        }
+        assert_eq!(f.condition("Ready").1, "NotAllowed");
+        assert_eq!((leads_to(f), runs(f), &f.world.log), (leads, runs_before, &vec![]));
+    };
+    ask(&mut f, json!({"type": "Gateway"}), on());
+    refuse(&mut f, Some("mirror.example.com"));
+    stays(&mut f);
+    refuse(&mut f, None);
+    let told = |f: &Fixture| f.plan().plan.actions().any(|action| matches!(action, Action::TenantTell { .. }));
+    assert!(!told(&f), "nobody edited it");
+    f.rest();
+    assert_eq!((leads_to(&f), runs(&f).is_some()), ("240.0.0.1:443".into(), true));
+    // And off again: it runs as long as pods are led to it.
+    ask(&mut f, json!({"type": "Gateway"}), json!({}));
+    refuse(&mut f, Some("mirror.example.com"));
+    stays(&mut f);
+    refuse(&mut f, None);
+    assert!(!told(&f), "nobody edited it");
+    f.rest();
+    assert_eq!((leads_to(&f), runs(&f)), (before, None));
+    // Of others it goes by the spec.
+    ask(&mut f, json!({"type": "Gateway", "advertiseAddress": "192.0.2.7"}), json!({}));
+    refuse(&mut f, Some("mirror.example.com"));
+    f.reconcile();
+    f.reconcile();
+    assert_eq!(leads_to(&f), "192.0.2.7:443");
 }
 
 /// An earlier operator let it in, or nobody asked the schema.
