@@ -5,7 +5,7 @@ use berth_edge::socket;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::args::Args;
-use crate::dial::dial;
+use crate::dial::Turns;
 use crate::header::header;
 
 /// How long nobody is let in after a failure, such as too many open files, which is there again at once.
@@ -33,7 +33,7 @@ pub(crate) struct Proxy {
     is_open: AtomicBool,
     /// It was told that it did not.
     is_told: AtomicBool,
-    turn: AtomicUsize,
+    turns: Turns,
     /// It ends: nobody is let in.
     pub(crate) stop: CancellationToken,
     pub(crate) connections: TaskTracker,
@@ -45,7 +45,7 @@ impl Proxy {
             args,
             is_open: AtomicBool::default(),
             is_told: AtomicBool::default(),
-            turn: AtomicUsize::default(),
+            turns: Turns::default(),
             stop: CancellationToken::new(),
             connections: TaskTracker::new(),
         })
@@ -86,8 +86,7 @@ impl Proxy {
     }
 
     async fn dial(&self, client: SocketAddr, own: SocketAddr) -> io::Result<TcpStream> {
-        let turn = self.turn.fetch_add(1, Relaxed);
-        let mut api = dial(&self.args.to, self.args.listen.ip(), turn, self.args.dial_timeout).await?;
+        let mut api = self.turns.dial(&self.args.to, self.args.listen.ip(), self.args.dial_timeout).await?;
         if let Some(name) = &self.args.name {
             api.write_all(&header(name, client, own).map_err(io::Error::other)?).await?;
         }
