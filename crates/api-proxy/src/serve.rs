@@ -7,17 +7,20 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::args::Args;
+use crate::carry::carry;
 use crate::dial::Turns;
 use crate::header::header;
 
 /// How long nobody is let in after a failure, such as too many open files, which is there again at once.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
+/// How long a pod may stay when the API has ended, as at the gateway.
+const STAYS: Duration = Duration::from_secs(30);
 /// Between two looks whether the API answers, as long as it does not.
 const LOOK: Duration = Duration::from_secs(5);
 /// An API server says 400 to it, without TLS: a load balancer takes any connection, and a gateway ends it when it does not know the name.
@@ -73,7 +76,7 @@ impl Proxy {
     /// Until both sides have ended. Whoever is gone without a word is gone to the other side, too.
     async fn one(self: Arc<Self>, mut stream: TcpStream, client: SocketAddr) {
         let Ok(mut api) = self.open(&stream, client).await else { return socket::reset(&stream) };
-        if copy_bidirectional(&mut stream, &mut api).await.is_err() {
+        if carry(&mut stream, &mut api, STAYS).await.is_err() {
             socket::reset(&stream);
             socket::reset(&api);
         }
