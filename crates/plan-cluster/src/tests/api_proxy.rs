@@ -162,6 +162,42 @@ fn an_address_that_something_else_has_changes_nothing() {
     assert_eq!(f.world.log, Vec::<String>::new());
 }
 
+#[test]
+fn as_long_as_no_pod_of_it_serves_pods_do_not_reach_the_api() {
+    let mut f = up(json!({"type": "Gateway"}), on());
+    assert_eq!(f.condition("PodsReachAPI").0, "True", "nobody has counted them");
+    f.addons_serve();
+    let mut says = |counts: [i32; 3]| {
+        f.addon_says(API_PROXY, counts);
+        f.reconcile();
+        (f.condition("PodsReachAPI"), f.condition("Ready").0)
+    };
+    let ((status, reason, message), ready) = says([3, 3, 0]);
+    assert_eq!(
+        (&*status, &*reason, &*ready),
+        ("False", "AddonsNotReady", "True"),
+        "a node that restarts takes as long"
+    );
+    assert!(
+        message.starts_with(
+            "Service kubernetes leads to 240.0.0.1:443, where the add-on api-proxy is to listen on each node. api-proxy: 0 of 3 pods serve ("
+        ),
+        "{message}"
+    );
+    assert!(message.contains(&format!(" for an answer of the API at {OWN}:444: let nodes")), "{message}");
+    for counts in [[3, 3, 1], [0, 0, 0], [3, 3, 3]] {
+        assert_eq!(says(counts).0.0, "True", "{counts:?}");
+    }
+    says([3, 3, 0]);
+    f.later(6);
+    f.reconcile();
+    assert_eq!(f.condition("Ready").1, "AddonsNotReady", "that is long");
+    // None is to run where no node is ready.
+    f.has_nodes(3, 0);
+    f.reconcile();
+    assert_eq!(f.condition("PodsReachAPI").0, "True");
+}
+
 /// Pods would be led to where nobody listens.
 #[test]
 fn while_the_registry_is_refused_pods_are_led_to_where_they_were() {
