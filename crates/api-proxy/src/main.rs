@@ -9,6 +9,7 @@
 
 mod address;
 mod args;
+mod carry;
 mod dial;
 mod header;
 mod serve;

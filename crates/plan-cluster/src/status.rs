@@ -113,8 +113,8 @@ fn verdicts(t: &Tenant<'_>, planned: &ClusterPlan, failure: Option<&Failure>) ->
     if let (Some(hold), Some(true)) = (&planned.hold, ready.status) {
         (ready.reason, ready.message) = (hold.reason, hold.message.clone());
     }
-    let pods_reach = unknown(T::PodsReachAPI).unwrap_or_else(|| endpoint::pods_reach(t));
     let told = planned.addons.as_deref().unwrap_or(cluster.status.as_ref().map_or(&[], |s| &s.addons));
+    let pods_reach = unknown(T::PodsReachAPI).unwrap_or_else(|| endpoint::pods_reach(t, told));
     let addons =
         serving::verdict(t, told).map(|addons| unknown(T::AddonsReady).unwrap_or(addons)).filter(|_| !deleting);
     let missed = endpoint::missed_by_pods(t, &pods_reach).or_else(|| serving::down(t, told).filter(|_| !deleting));

@@ -5,9 +5,17 @@
 mod node;
 
 use nix::sys::signal::Signal;
-use node::{Node, OWN, read, until};
+use node::{Node, OWN, answer, read, take, until};
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
+use std::time::Duration;
+
+/// The name that a gateway is told, and by whom, for whom.
+fn told(header: &[u8]) -> (Option<String>, proxy_header::ProxiedAddress) {
+    let (read, length) = proxy_header::ProxyHeader::parse(header, proxy_header::ParseConfig::default()).unwrap();
+    assert_eq!(length, header.len());
+    (read.authority().map(str::to_owned), read.proxied_address().unwrap().clone())
+}
 
 #[test]
 fn what_a_pod_says_is_carried_behind_a_header_and_ends_are_passed_on() {
@@ -15,24 +23,17 @@ fn what_a_pod_says_is_carried_behind_a_header_and_ends_are_passed_on() {
     let gateway = node.listen("127.0.0.1:6444");
     // Two addresses: nobody listens on the one of IPv6.
     let proxy = node.start(&["--to=localhost:6444", "--name=acme.api.example.com"]);
-    // What it opens to see whether the gateway is there says nothing.
-    assert_eq!(read(&mut gateway.accept().unwrap().0), b"");
+    let own = OWN.parse().unwrap();
+    let (name, asks) = told(&answer(&gateway));
+    assert_eq!((name.as_deref(), asks.source, asks.destination), (Some("acme.api.example.com"), own, own));
     until("ready", || node.get("/readyz") == Some(200));
 
     let mut pod = node.dial(OWN).unwrap();
     pod.write_all(b"a ClientHello").unwrap();
-    let (mut api, _) = gateway.accept().unwrap();
-    let mut bytes = [0; 512];
-    let mut length = 0;
-    while !bytes[..length].ends_with(b"a ClientHello") {
-        length += api.read(&mut bytes[length..]).unwrap();
-    }
-    let (header, of_header) =
-        proxy_header::ProxyHeader::parse(&bytes[..length], proxy_header::ParseConfig::default()).unwrap();
-    assert_eq!(header.authority(), Some("acme.api.example.com"));
-    let told = header.proxied_address().unwrap();
-    assert_eq!((told.source, told.destination), (pod.local_addr().unwrap(), OWN.parse().unwrap()));
-    assert_eq!(&bytes[of_header..length], b"a ClientHello");
+    let (bytes, mut api) = take(&gateway, b"a ClientHello");
+    let (name, of_pod) = told(bytes.strip_suffix(b"a ClientHello").unwrap());
+    assert_eq!(name.as_deref(), Some("acme.api.example.com"));
+    assert_eq!((of_pod.source, of_pod.destination), (pod.local_addr().unwrap(), own));
 
     // Either side ends, and the other goes on.
     pod.shutdown(Shutdown::Write).unwrap();
@@ -44,7 +45,7 @@ fn what_a_pod_says_is_carried_behind_a_header_and_ends_are_passed_on() {
     // A reset is one to the other side, too.
     let pod = node.dial(OWN).unwrap();
     let (mut api, _) = gateway.accept().unwrap();
-    socket2::SockRef::from(&pod).set_linger(Some(std::time::Duration::ZERO)).unwrap();
+    socket2::SockRef::from(&pod).set_linger(Some(Duration::ZERO)).unwrap();
     drop(pod);
     let mut all = vec![];
     assert_eq!(api.read_to_end(&mut all).unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
@@ -56,8 +57,8 @@ fn it_ends_when_it_is_told_to_and_its_address_stays_for_the_next_one() {
     let node = Node::new();
     let api = node.listen("127.0.0.1:6443");
     let mut proxy = node.start(&["--to=127.0.0.1:6443", "--drain=200ms"]);
-    drop(api.accept().unwrap());
     // Without a name there is no header.
+    assert_eq!(answer(&api), b"");
     let mut pod = node.dial(OWN).unwrap();
     pod.write_all(b"hello").unwrap();
     let (mut carried, _) = api.accept().unwrap();
@@ -77,7 +78,7 @@ fn it_ends_when_it_is_told_to_and_its_address_stays_for_the_next_one() {
     );
     assert_eq!(node.dial(OWN).unwrap_err().kind(), std::io::ErrorKind::ConnectionRefused);
     let _next = node.start(&["--to=127.0.0.1:6443"]);
-    drop(api.accept().unwrap());
+    answer(&api);
     until("ready", || node.get("/readyz") == Some(200));
 }
 
@@ -95,11 +96,31 @@ fn while_nobody_answers_it_lives_is_not_ready_and_resets() {
         assert_eq!(pod.read_to_end(&mut all).unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
     }
     let api = node.listen("127.0.0.1:6443");
-    let _pod = node.dial(OWN).unwrap();
-    api.accept().unwrap();
+    answer(&api);
     until("ready", || node.get("/readyz") == Some(200));
     assert_eq!(proxy.log().matches("cannot connect").count(), 1, "{}", proxy.log());
     assert!(proxy.log().contains("127.0.0.1:6443 answers again"), "{}", proxy.log());
+}
+
+/// As a load balancer, or a gateway that does not know the name.
+#[test]
+fn who_takes_connections_and_ends_them_is_no_api() {
+    let node = Node::new();
+    let gateway = node.listen("127.0.0.1:6444");
+    let proxy = node.start(&["--to=127.0.0.1:6444", "--name=acme.api.example.com"]);
+    let (stream, _) = gateway.accept().unwrap();
+    socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
+    drop(stream);
+    until("a word about it", || {
+        proxy.log().contains("cannot connect to 127.0.0.1:6444: it takes connections, and does not answer")
+    });
+    assert_eq!(node.get("/readyz"), Some(503));
+    // That a pod's connection is taken says nothing either.
+    let _pod = node.dial(OWN).unwrap();
+    let _taken = gateway.accept().unwrap();
+    assert_eq!(node.get("/readyz"), Some(503));
+    answer(&gateway);
+    until("ready", || node.get("/readyz") == Some(200));
 }
 
 /// Such as where its address is the load balancer's.
@@ -119,7 +140,7 @@ fn more_connections_than_it_may_have_are_reset_and_ipv6_works_as_well() {
     let api = node.listen("[::1]:6443");
     let own = "[fd00:240::1]:6443";
     let _proxy = node.start_at(own, &["--to=[::1]:6443", "--max-connections=1"]);
-    drop(api.accept().unwrap());
+    answer(&api);
     let mut first = node.dial(own).unwrap();
     let (mut carried, _) = api.accept().unwrap();
     let mut second = node.dial(own).unwrap();

@@ -31,6 +31,26 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// Takes a connection that says at its end what `last` is: all of it, and the connection.
+pub(crate) fn take(listener: &TcpListener, last: &[u8]) -> (Vec<u8>, TcpStream) {
+    let (mut stream, _) = listener.accept().unwrap();
+    let (mut all, mut byte) = (vec![], [0]);
+    while !all.ends_with(last) {
+        stream.read_exact(&mut byte).unwrap();
+        all.extend(byte);
+    }
+    (all, stream)
+}
+
+/// Answers as an API server does who looks whether it is there: what came before the question.
+pub(crate) fn answer(listener: &TcpListener) -> Vec<u8> {
+    let ask = b"GET / HTTP/1.0\r\n\r\n";
+    let (mut all, mut stream) = take(listener, ask);
+    stream.write_all(b"HTTP/1.0 400 Bad Request\r\n\r\n").unwrap();
+    all.truncate(all.len() - ask.len());
+    all
+}
+
 /// All that comes until the other side has ended.
 pub(crate) fn read(stream: &mut TcpStream) -> Vec<u8> {
     let mut all = vec![];

@@ -6,11 +6,11 @@ use super::proxied::{self, Proxied};
 use crate::ours::is_ours;
 use crate::validate::host;
 use crate::vpc::addresses;
-use berth_api::Cluster;
 use berth_api::cluster::{EndpointType, PublishedEndpoint};
 use berth_api::conditions::Reason;
 use berth_api::gateway::ClusterName;
 use berth_api::names;
+use berth_api::{Cluster, ClusterSpec};
 use berth_plan::meta_cluster::MetaCluster;
 use berth_plan::model::State;
 use berth_plan::observed::Observed;
@@ -81,7 +81,7 @@ impl Endpoint {
             let refused = is_behind.then(|| by_name::refusal((host.as_deref(), host_is_of), name, settings)).flatten();
             refused.map_or(Ok(host), Err)
         });
-        let given = wanted_address(asked.advertise_address.as_deref(), &own, &balanced, meta);
+        let given = wanted_address(&cluster.spec, &own, &balanced, meta);
         let api = own.iter().chain(&balanced).copied().chain(asked.host.as_ref().and_then(|host| host.parse().ok()));
         let given = given.and_then(|given| proxied::address(&cluster.spec, given, &api.collect::<Vec<_>>()));
         let port = int("/spec/ports/0/port").unwrap_or(asked.port);
@@ -198,17 +198,15 @@ fn wanted_host(asked: Option<&str>, own: &[IpAddr], meta: &MetaCluster) -> Resul
 }
 
 fn wanted_address(
-    asked: Option<&str>,
+    spec: &ClusterSpec,
     own: &[IpAddr],
     balanced: &[IpAddr],
     meta: &MetaCluster,
 ) -> Result<Option<IpAddr>, String> {
-    let Some(text) = asked else { return Ok(None) };
+    let Some(text) = &spec.endpoint.advertise_address else { return Ok(None) };
     let own = [own, balanced].concat();
-    match host::refusal_inside(text, &own, meta.addresses.as_ref().ok()) {
-        Err(why) => Err(why),
-        Ok(address) => Ok(Some(address)),
-    }
+    let way_out = proxied::is_on(spec).then(|| proxied::way_out(spec));
+    host::refusal_inside(text, &own, meta.addresses.as_ref().ok(), way_out.as_deref()).map(Some)
 }
 
 /// That a server is there, for kubeconfigs and messages.

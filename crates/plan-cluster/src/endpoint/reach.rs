@@ -2,14 +2,18 @@
 
 use super::facts::authority;
 use super::pods::{Family, Misfit};
+use crate::inside::serving;
 use crate::subject::Tenant;
 use crate::vpc;
+use berth_api::cluster::AddonStatus;
 use berth_api::conditions::{ConditionType, Reason, Verdict};
 use berth_plan::observed::ApiProbe;
 use std::net::IpAddr;
 
-/// By what the spec and the meta cluster tell: nobody dials it from a node.
-pub(crate) fn verdict(t: &Tenant<'_>) -> Verdict {
+const API_PROXY: &str = "api-proxy";
+
+/// By what the spec and the meta cluster tell: nobody dials it from a node. `told`: what the status tells of add-ons.
+pub(crate) fn verdict(t: &Tenant<'_>, told: &[AddonStatus]) -> Verdict {
     let of = |status, reason, message: String| Verdict::new(ConditionType::PodsReachAPI, status, reason, message);
     if t.cluster.spec.vpc.is_some() {
         return in_vpc(t, &of);
@@ -23,6 +27,14 @@ pub(crate) fn verdict(t: &Tenant<'_>) -> Verdict {
     let at = authority(&for_pods.address.to_string(), *port);
     match &for_pods.misfit {
         None => {
+            if let (Some(proxied), Some(none)) = (&t.endpoint.proxied, serving::none_serves(told, API_PROXY)) {
+                let (host, port) = &proxied.to;
+                let message = format!(
+                    "Service kubernetes leads to {at}, where the add-on api-proxy is to listen on each node. {none}. Its pods wait for their image, and for an answer of the API at {}: let nodes pull it and reach that (kubectl -n kube-system logs ds/api-proxy in the tenant says what is in the way), or set spec.addons.apiProxy.enabled to false",
+                    authority(host, *port)
+                );
+                return of(Some(false), Reason::AddonsNotReady, message);
+            }
             let on = t.endpoint.proxied.as_ref().map_or(String::new(), |proxied| {
                 let (host, port) = &proxied.to;
                 format!(", from where the add-on api-proxy on each node leads to {}", authority(host, *port))
@@ -45,6 +57,7 @@ pub(crate) fn verdict(t: &Tenant<'_>) -> Verdict {
     }
 }
 
+/// The add-on apiProxy is off: an address that is not of this family is refused with it.
 fn other_family(t: &Tenant<'_>, address: IpAddr) -> String {
     let first = t.cluster.spec.network.service_cidrs.first().map_or("?", String::as_str);
     let (is, wanted) = match Family::of(address) {
@@ -52,8 +65,11 @@ fn other_family(t: &Tenant<'_>, address: IpAddr) -> String {
         Family::V6 => (Family::V6, Family::V4),
     };
     let (is, wanted) = (is.as_str(), wanted.as_str());
+    // The add-on has an address of its own, and takes none of the API's.
+    let given = t.cluster.spec.endpoint.advertise_address.is_some();
+    let without = if given { " without that field" } else { "" };
     format!(
-        "Service kubernetes has an {wanted} address, from {first} in spec.network.serviceCIDRs, and the API has an {is} address ({address}), to which it cannot lead. Set spec.endpoint.advertiseAddress to an {wanted} address at which nodes reach the API, or create a Cluster whose serviceCIDRs begin with an {is} network"
+        "Service kubernetes has an {wanted} address, from {first} in spec.network.serviceCIDRs, and the API has an {is} address ({address}), to which it cannot lead. Set spec.endpoint.advertiseAddress to an {wanted} address at which nodes reach the API, or spec.addons.apiProxy.enabled to true{without}, which leads pods on each node to the API; or create a Cluster whose serviceCIDRs begin with an {is} network"
     )
 }
 
@@ -72,7 +88,8 @@ fn in_vpc(t: &Tenant<'_>, of: &dyn Fn(Option<bool>, Reason, String) -> Verdict) 
     of(Some(true), Reason::AsExpected, format!("Service kubernetes leads to {}", all.join(", ")))
 }
 
-/// What `Ready` and `Degraded` say of it, if that is to be said: somebody is there, or to come, who misses the API.
+/// What `Ready` and `Degraded` say of it, if that is to be said: somebody is there, or to come, who misses the API. That the add-on does not serve
+/// they say once it takes longer than a node that restarts, as of all add-ons.
 pub(crate) fn missed(t: &Tenant<'_>, verdict: &Verdict) -> Option<(Reason, String)> {
     let counted = match &t.observed.api {
         ApiProbe::Answered { read, .. } => read.nodes.as_ref().map(|nodes| nodes.count.total),
@@ -82,7 +99,8 @@ pub(crate) fn missed(t: &Tenant<'_>, verdict: &Verdict) -> Option<(Reason, Strin
     let spec = &t.cluster.spec;
     let is_to_have = spec.vpc.is_some() || !spec.network.node_cidrs.is_empty();
     let counts = is_to_have || counted.or_else(told).is_some_and(|total| total > 0);
-    (counts && verdict.status == Some(false)).then(|| (verdict.reason, verdict.message.clone()))
+    let is_wrong = verdict.status == Some(false) && verdict.reason != Reason::AddonsNotReady;
+    (counts && is_wrong).then(|| (verdict.reason, verdict.message.clone()))
 }
 
 /// A condition that gets `status` for what pods miss. It stays if it has that already: more is wrong. A note of it, or what it says of a

@@ -258,6 +258,12 @@ fn say(told: &AddonStatus) -> String {
     format!("{}: {ready} of {wanted} pods serve{why}", told.name)
 }
 
+/// What is told of an add-on of which no pod serves although there are to be some. What was not counted is none of them.
+pub(crate) fn none_serves(told: &[AddonStatus], addon: &str) -> Option<String> {
+    let none = |a: &&AddonStatus| a.name == addon && a.ready == Some(0) && a.wanted.is_some_and(|wanted| wanted > 0);
+    told.iter().find(none).map(say)
+}
+
 /// What `Ready` and `Degraded` say of it: none of an add-on has served for a while.
 pub(crate) fn down(t: &Tenant<'_>, told: &[AddonStatus]) -> Option<(Reason, String)> {
     let is_long = |since: Timestamp| t.now.duration_since(since) >= DOWN;

@@ -4,6 +4,7 @@ use super::addons::API_PROXY;
 use super::endpoint::server;
 use super::*;
 use berth_api::labels;
+use berth_plan::Action;
 use berth_plan::settings::Gateway;
 use berth_render::stamp_key;
 
@@ -144,11 +145,96 @@ fn an_address_that_something_else_has_changes_nothing() {
     f.world.log.clear();
     ask(&mut f, json!({"type": "Gateway", "advertiseAddress": "10.112.0.9"}), on());
     let why = blocked(&f.reconcile(), StageId::Endpoint, Reason::InvalidSpec);
-    let says = "spec.endpoint.advertiseAddress: 10.112.0.9 is in 10.112.0.0/16 of spec.network.serviceCIDRs, and with spec.addons.apiProxy each node has this address for itself. Set one that";
-    assert!(why.starts_with(says), "{why}");
+    let says = "spec.endpoint.advertiseAddress: 10.112.0.9 is in 10.112.0.0/16 of spec.network.serviceCIDRs, and with spec.addons.apiProxy each node has this address for itself. Remove the field for 240.0.0.1, or set another one of 240.0.0.0/4";
+    assert_eq!(why, says);
     assert_eq!(f.world.log, Vec::<String>::new());
     assert_eq!((leads_to(&f), runs(&f)), (before, runs_before));
     assert_eq!(f.condition("PodsReachAPI"), ("False".into(), "InvalidSpec".into(), why));
+    // One that a node or a load balancer may have, and one of the meta cluster's.
+    f.meta().addresses = Ok(super::endpoint::meta());
+    for (given, is) in [("203.0.113.7", "not of 240.0.0.0/4"), ("10.96.0.1", "in 10.96.0.0/16, where the meta cluster")]
+    {
+        ask(&mut f, json!({"type": "Gateway", "advertiseAddress": given}), on());
+        let why = blocked(&f.reconcile(), StageId::Endpoint, Reason::InvalidSpec);
+        assert!(why.starts_with(&format!("spec.endpoint.advertiseAddress: {given} is {is}")), "{why}");
+        assert!(why.ends_with("Remove the field for 240.0.0.1, or set another one of 240.0.0.0/4"), "{why}");
+    }
+    assert_eq!(f.world.log, Vec::<String>::new());
+}
+
+#[test]
+fn as_long_as_no_pod_of_it_serves_pods_do_not_reach_the_api() {
+    let mut f = up(json!({"type": "Gateway"}), on());
+    assert_eq!(f.condition("PodsReachAPI").0, "True", "nobody has counted them");
+    f.addons_serve();
+    let mut says = |counts: [i32; 3]| {
+        f.addon_says(API_PROXY, counts);
+        f.reconcile();
+        (f.condition("PodsReachAPI"), f.condition("Ready").0)
+    };
+    let ((status, reason, message), ready) = says([3, 3, 0]);
+    assert_eq!(
+        (&*status, &*reason, &*ready),
+        ("False", "AddonsNotReady", "True"),
+        "a node that restarts takes as long"
+    );
+    assert!(
+        message.starts_with(
+            "Service kubernetes leads to 240.0.0.1:443, where the add-on api-proxy is to listen on each node. api-proxy: 0 of 3 pods serve ("
+        ),
+        "{message}"
+    );
+    assert!(message.contains(&format!(" for an answer of the API at {OWN}:444: let nodes")), "{message}");
+    for counts in [[3, 3, 1], [0, 0, 0], [3, 3, 3]] {
+        assert_eq!(says(counts).0.0, "True", "{counts:?}");
+    }
+    says([3, 3, 0]);
+    f.later(6);
+    f.reconcile();
+    assert_eq!(f.condition("Ready").1, "AddonsNotReady", "that is long");
+    // None is to run where no node is ready.
+    f.has_nodes(3, 0);
+    f.reconcile();
+    assert_eq!(f.condition("PodsReachAPI").0, "True");
+}
+
+/// Pods would be led to where nobody listens.
+#[test]
+fn while_the_registry_is_refused_pods_are_led_to_where_they_were() {
+    let mut f = up(json!({"type": "Gateway"}), json!({}));
+    let before = leads_to(&f);
+    let refuse = |f: &mut Fixture, registry: Option<&str>| f.cluster.spec.images.registry = registry.map(str::to_owned);
+    let stays = |f: &mut Fixture| {
+        let (leads, runs_before) = (leads_to(f), runs(f));
+        f.world.log.clear();
+        for _ in 0..3 {
+            f.reconcile();
+        }
+        assert_eq!(f.condition("Ready").1, "NotAllowed");
+        assert_eq!((leads_to(f), runs(f), &f.world.log), (leads, runs_before, &vec![]));
+    };
+    ask(&mut f, json!({"type": "Gateway"}), on());
+    refuse(&mut f, Some("mirror.example.com"));
+    stays(&mut f);
+    refuse(&mut f, None);
+    let told = |f: &Fixture| f.plan().plan.actions().any(|action| matches!(action, Action::TenantTell { .. }));
+    assert!(!told(&f), "nobody edited it");
+    f.rest();
+    assert_eq!((leads_to(&f), runs(&f).is_some()), ("240.0.0.1:443".into(), true));
+    // And off again: it runs as long as pods are led to it.
+    ask(&mut f, json!({"type": "Gateway"}), json!({}));
+    refuse(&mut f, Some("mirror.example.com"));
+    stays(&mut f);
+    refuse(&mut f, None);
+    assert!(!told(&f), "nobody edited it");
+    f.rest();
+    assert_eq!((leads_to(&f), runs(&f)), (before, None));
+    // Of others it goes by the spec.
+    ask(&mut f, json!({"type": "Gateway", "advertiseAddress": "192.0.2.7"}), json!({}));
+    refuse(&mut f, Some("mirror.example.com"));
+    f.reconcile();
+    f.reconcile();
+    assert_eq!(leads_to(&f), "192.0.2.7:443");
 }
 
 /// An earlier operator let it in, or nobody asked the schema.

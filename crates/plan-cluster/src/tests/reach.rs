@@ -140,13 +140,13 @@ fn clients(t: &Tenant<'_>) -> String {
 }
 
 fn for_pods(t: &Tenant<'_>) -> String {
-    let Ok(slice) = slice(t) else { return format!("- {}", pods_reach(t).reason) };
+    let Ok(slice) = slice(t) else { return format!("- {}", pods_reach(t, &[]).reason) };
     let mut all = slice.addresses.iter().map(|address| crate::endpoint::authority(&address.to_string(), slice.port));
     let flag = advertised(t).unwrap().next;
     // With addresses in a VPC each API server says its own, see tests/vpc.rs.
     let same = slice.addresses.contains(&flag) || t.cluster.spec.vpc.is_some();
     let flag = if same { String::new() } else { format!(" ({flag})") };
-    let said = pods_reach(t);
+    let said = pods_reach(t, &[]);
     let said = if said.status == Some(true) { "ok" } else { said.reason.as_str() };
     called(&format!("{}{flag} {said}", all.next().unwrap()))
 }

@@ -17,16 +17,22 @@ pub(crate) fn refusal(host: &str, own: &[IpAddr], meta: Option<&MetaRanges>) -> 
 }
 
 /// The address of `spec.endpoint.advertiseAddress`, or why it is refused. Nobody but the tenant's pods dials it; that it is not the meta
-/// cluster's is said where the field is written, and not found out on a node. `own`: addresses of the tenant's own Service.
-pub(crate) fn refusal_inside(text: &str, own: &[IpAddr], meta: Option<&MetaRanges>) -> Result<IpAddr, String> {
+/// cluster's is said where the field is written, and not found out on a node. `own`: addresses of the tenant's own Service. `way_out`: what to
+/// do instead where it is to be another one than the API's.
+pub(crate) fn refusal_inside(
+    text: &str,
+    own: &[IpAddr],
+    meta: Option<&MetaRanges>,
+    way_out: Option<&str>,
+) -> Result<IpAddr, String> {
+    let way_out =
+        way_out.unwrap_or("Set the IP address at which the tenant's nodes reach its API, or remove the field");
     let address = text.parse::<IpAddr>().map_err(|_| "no IP address".to_owned());
     let judged = address.and_then(|address| {
         let refused = no_address_of_a_tenant(reached(address), meta).filter(|_| !own.contains(&address));
         refused.map_or(Ok(address), Err)
     });
-    judged.map_err(|what| {
-        format!("spec.endpoint.advertiseAddress: {text} is {what}. Set the IP address at which the tenant's nodes reach its API, or remove the field")
-    })
+    judged.map_err(|what| format!("spec.endpoint.advertiseAddress: {text} is {what}. {way_out}"))
 }
 
 /// Where a name in `spec.endpoint.host` may lead: for the client that resolves it, since an answer of DNS holds for one connection.
@@ -192,7 +198,7 @@ mod tests {
             ("::ffff:10.1.2.3", Some("in 10.1.0.0/16, where the meta cluster has its pods")),
             ("acme.example.com", Some("no IP address")),
         ] {
-            let said = refusal_inside(text, &[own], Some(&meta()));
+            let said = refusal_inside(text, &[own], Some(&meta()), None);
             let wanted = refused.map(|what| format!("spec.endpoint.advertiseAddress: {text} is {what}. Set the IP"));
             match (said, wanted) {
                 (Ok(address), None) => assert_eq!(address.to_string(), text),
@@ -200,6 +206,8 @@ mod tests {
                 other => panic!("{text}: {other:?}"),
             }
         }
+        let said = refusal_inside("255.255.255.255", &[], None, Some("Do that")).unwrap_err();
+        assert!(said.ends_with("255.255.255.255 is a multicast or broadcast address. Do that"), "{said}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Add-ons.
 
 use super::*;
-use crate::tests::addons::{DNS, PROXY, serving};
+use crate::tests::addons::{API_PROXY, DNS, PROXY, serving};
 use crate::tests::approval::BINDING;
 use berth_api::cluster::DnsZone;
 use berth_render::STAMPS;
@@ -58,6 +58,15 @@ pub(super) fn of_pods() -> Vec<(&'static str, Fixture)> {
             f.inside().insert(ObjectKey::namespaced(DNS.0, "kube-system", DNS.1), None);
         }),
         ("somebody scaled CoreDNS to 0", 0, |f| f.addon_says(DNS, [0, 0, 0])),
+        ("no pod of api-proxy serves yet", 0, |f| {
+            f.cluster.spec.endpoint.host = Some("acme.example.com".into());
+            f.cluster.spec.addons.api_proxy.enabled = Some(true);
+            f.rest();
+            f.has_nodes(3, 3);
+            f.addons_serve();
+            f.addon_says(API_PROXY, [3, 3, 0]);
+            f.pods_say("api-proxy", "pod api-proxy-x2x4z is not ready");
+        }),
         ("no pod of CoreDNS serves for a while", 6, |f| {
             f.addon_says(DNS, [2, 2, 0]);
             f.pods_say(

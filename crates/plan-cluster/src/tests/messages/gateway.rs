@@ -30,6 +30,11 @@ pub(super) const GATEWAY: &[Case] = &[
         f.cluster.spec.addons.api_proxy.enabled = Some(true);
         f.cluster.spec.endpoint.advertise_address = Some("10.112.0.9".into());
     }),
+    ("the address for the add-on apiProxy is one that nodes may have", |f| {
+        behind(f, None);
+        f.cluster.spec.addons.api_proxy.enabled = Some(true);
+        f.cluster.spec.endpoint.advertise_address = Some("203.0.113.7".into());
+    }),
     ("the address for the add-on apiProxy is where the API is", |f| {
         let endpoint = json!({"host": "192.0.2.7", "advertiseAddress": "192.0.2.7"});
         f.cluster.spec.endpoint = serde_json::from_value(endpoint).unwrap();
