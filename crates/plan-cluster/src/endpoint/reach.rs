@@ -65,11 +65,8 @@ fn other_family(t: &Tenant<'_>, address: IpAddr) -> String {
         Family::V6 => (Family::V6, Family::V4),
     };
     let (is, wanted) = (is.as_str(), wanted.as_str());
-    // The add-on has an address of its own, and takes none of the API's.
-    let given = t.cluster.spec.endpoint.advertise_address.is_some();
-    let without = if given { " without that field" } else { "" };
     format!(
-        "Service kubernetes has an {wanted} address, from {first} in spec.network.serviceCIDRs, and the API has an {is} address ({address}), to which it cannot lead. Set spec.endpoint.advertiseAddress to an {wanted} address at which nodes reach the API, or spec.addons.apiProxy.enabled to true{without}, which leads pods on each node to the API; or create a Cluster whose serviceCIDRs begin with an {is} network"
+        "Service kubernetes has an {wanted} address, from {first} in spec.network.serviceCIDRs, and the API has an {is} address ({address}), to which it cannot lead. Set spec.endpoint.advertiseAddress to an {wanted} address at which nodes reach the API, or spec.addons.apiProxy.enabled to true, which leads pods on each node to the API; or create a Cluster whose serviceCIDRs begin with an {is} network"
     )
 }
 

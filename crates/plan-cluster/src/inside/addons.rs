@@ -43,8 +43,6 @@ pub(super) struct Addons {
     pub(super) refused: Option<String>,
     /// Those that are left as they are and of which nothing is refused, with what is told of them.
     pub(super) waiting: BTreeMap<&'static str, String>,
-    /// No add-on changes, and where Service `kubernetes` leads goes by one that pods are led by, or are to be: it stays, too.
-    pub(super) slice_stays: bool,
 }
 
 impl Addons {
@@ -59,8 +57,7 @@ impl Addons {
             if Some(templates.digest()) == builtin.map(TemplateSet::digest) { None } else { templates.addons() };
         // A registry that is refused changes nothing that runs: the components' stages say so.
         if writers::images(&t.cluster.spec.images, &t.settings.writers).is_err() {
-            let is_there = t.status().addons.iter().any(|addon| addon.name == "api-proxy");
-            return Ok(Self { slice_stays: is_there || !is_off(t, "api-proxy"), ..Self::default() });
+            return Ok(Self::default());
         }
         let (asked, network) = (&t.cluster.spec.addons, &t.cluster.spec.network);
         let recorded = record::addons(t);
@@ -135,7 +132,7 @@ impl Addons {
             }
         }
         let refused = (!all_refused.is_empty()).then(|| all_refused.join(". "));
-        Ok(Self { pinned, all, refused, waiting, slice_stays: false })
+        Ok(Self { pinned, all, refused, waiting })
     }
 
     /// What they are rendered from.

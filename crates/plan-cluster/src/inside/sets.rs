@@ -15,7 +15,7 @@ use berth_plan::object_meta::label;
 use berth_plan::objects::diff::contains;
 use berth_plan::observed::InsideTenant;
 use berth_render::values::{AccessValues, EndpointValues, JoinValues};
-use berth_render::{Catalog, Kind, Listing, Object, ObjectKey, RenderError, TenantSet, render_tenant_set, stamp_key};
+use berth_render::{Catalog, Kind, Listing, Object, ObjectKey, RenderError, TenantSet, render_tenant_set};
 use serde_json::{Map, Value};
 
 /// What a tenant is to have inside, small enough to be kept for each.
@@ -52,9 +52,7 @@ impl Wanted {
 
     /// Whether an object stays as it is, whatever is asked for.
     pub(super) fn is_left_alone(&self, key: &ObjectKey) -> bool {
-        // With its stamp: what differs afterwards is no edit.
-        let is_slice = || key.kind == Kind::EndpointSlice || *key == stamp_key("endpoint");
-        (self.kubelet_refused.is_some() && *key == kubelet_config()) || (self.addons.slice_stays && is_slice())
+        self.kubelet_refused.is_some() && *key == kubelet_config()
     }
 
     /// What earlier ones of these sets had, and is to be there no more. Berth's label tells it from a person's.

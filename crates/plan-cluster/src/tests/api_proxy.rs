@@ -198,45 +198,6 @@ fn as_long_as_no_pod_of_it_serves_pods_do_not_reach_the_api() {
     assert_eq!(f.condition("PodsReachAPI").0, "True");
 }
 
-/// Pods would be led to where nobody listens.
-#[test]
-fn while_the_registry_is_refused_pods_are_led_to_where_they_were() {
-    let mut f = up(json!({"type": "Gateway"}), json!({}));
-    let before = leads_to(&f);
-    let refuse = |f: &mut Fixture, registry: Option<&str>| f.cluster.spec.images.registry = registry.map(str::to_owned);
-    let stays = |f: &mut Fixture| {
-        let (leads, runs_before) = (leads_to(f), runs(f));
-        f.world.log.clear();
-        for _ in 0..3 {
-            f.reconcile();
-        }
-        assert_eq!(f.condition("Ready").1, "NotAllowed");
-        assert_eq!((leads_to(f), runs(f), &f.world.log), (leads, runs_before, &vec![]));
-    };
-    ask(&mut f, json!({"type": "Gateway"}), on());
-    refuse(&mut f, Some("mirror.example.com"));
-    stays(&mut f);
-    refuse(&mut f, None);
-    let told = |f: &Fixture| f.plan().plan.actions().any(|action| matches!(action, Action::TenantTell { .. }));
-    assert!(!told(&f), "nobody edited it");
-    f.rest();
-    assert_eq!((leads_to(&f), runs(&f).is_some()), ("240.0.0.1:443".into(), true));
-    // And off again: it runs as long as pods are led to it.
-    ask(&mut f, json!({"type": "Gateway"}), json!({}));
-    refuse(&mut f, Some("mirror.example.com"));
-    stays(&mut f);
-    refuse(&mut f, None);
-    assert!(!told(&f), "nobody edited it");
-    f.rest();
-    assert_eq!((leads_to(&f), runs(&f)), (before, None));
-    // Of others it goes by the spec.
-    ask(&mut f, json!({"type": "Gateway", "advertiseAddress": "192.0.2.7"}), json!({}));
-    refuse(&mut f, Some("mirror.example.com"));
-    f.reconcile();
-    f.reconcile();
-    assert_eq!(leads_to(&f), "192.0.2.7:443");
-}
-
 /// An earlier operator let it in, or nobody asked the schema.
 #[test]
 fn in_a_vpc_it_is_off() {
