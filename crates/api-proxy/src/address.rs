@@ -28,6 +28,8 @@ const LOCAL: u16 = 2;
 const CACHE_INFO: u16 = 6;
 /// `RT_SCOPE_HOST`: nothing that leaves this machine comes from there.
 const HOST: u8 = 254;
+/// `IFA_F_NODAD`: it can be listened on at once, instead of when the kernel has found that nobody else has it.
+const NO_DAD: u8 = 0x2;
 const HEADER: usize = 16;
 /// Of a message whose only number is 0, or an error.
 const ANSWER: usize = HEADER + 4;
@@ -51,12 +53,13 @@ fn message(address: IpAddr) -> Vec<u8> {
         IpAddr::V4(v4) => (2, v4.octets().to_vec()),
         IpAddr::V6(v6) => (10, v6.octets().to_vec()),
     };
+    let flags = if address.is_ipv6() { NO_DAD } else { 0 };
     let prefix = u8::try_from(octets.len() * 8).unwrap_or(u8::MAX);
     let valid = u32::try_from(STAYS.as_secs()).unwrap_or(u32::MAX).to_ne_bytes();
     // One of IPv6 that is preferred could become the source of what leaves this machine.
     let preferred = if address.is_ipv4() { valid } else { [0; 4] };
     let body = [
-        &[family, prefix, 0, HOST][..],
+        &[family, prefix, flags, HOST][..],
         &LO.to_ne_bytes(),
         &attribute(LOCAL, &octets),
         &attribute(ADDRESS, &octets),

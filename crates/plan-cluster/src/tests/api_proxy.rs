@@ -4,7 +4,6 @@ use super::addons::API_PROXY;
 use super::endpoint::server;
 use super::*;
 use berth_api::labels;
-use berth_plan::Action;
 use berth_plan::settings::Gateway;
 use berth_render::stamp_key;
 
