@@ -83,15 +83,12 @@ impl Reviews {
 
     /// Whose token that is. None: nobody's.
     pub(crate) async fn who(&self, token: &str) -> Result<Option<Arc<Person>>, Unknown> {
-        // The token itself is kept nowhere.
-        let key: [u8; 32] = Sha256::digest(token).into();
-        self.people.try_get_with(key, self.ask_who(token)).await.map_err(|unknown| *unknown)
+        self.people.try_get_with(key(token), self.ask_who(token)).await.map_err(|unknown| *unknown)
     }
 
-    /// Whether that token was somebody's a moment ago.
-    pub(crate) async fn is_known(&self, token: &str) -> bool {
-        let key: [u8; 32] = Sha256::digest(token).into();
-        matches!(self.people.get(&key).await, Some(Some(_)))
+    /// Whose that token was a moment ago. Nobody is asked.
+    pub(crate) async fn known(&self, token: &str) -> Option<Arc<Person>> {
+        self.people.get(&key(token)).await.flatten()
     }
 
     /// Whether they may.
@@ -168,4 +165,9 @@ impl Reviews {
             Unknown
         })
     }
+}
+
+/// By what a token is remembered: itself it is kept nowhere.
+fn key(token: &str) -> [u8; 32] {
+    Sha256::digest(token).into()
 }
