@@ -15,7 +15,7 @@ use berth_devcluster::{
 use berth_testkit::patience::patience;
 use serde_json::{Value, json};
 
-use crate::{Kube, Options, Tenant, berth, core, images, until};
+use crate::{Kube, Options, Tenant, apps, berth, core, images, until};
 
 const NAME: &str = "e2e";
 const THREE_NODES: &str = "e2e-ha";
@@ -81,6 +81,19 @@ impl World {
     /// `kubectl` as the meta cluster's administrator; its output.
     pub fn kubectl(&self, arguments: &[&str]) -> Result<String> {
         kubectl(&self.cluster, arguments)
+    }
+
+    /// Waits until both replicas of the Deployment that is called as its namespace are of the newest kind, and no other is left.
+    pub fn pair_has_rolled(&self, name: &str) -> Result<()> {
+        until(&format!("{name} to have rolled"), || {
+            let live = self.kube.get(&format!("{}/{name}", apps(name, "deployments")))?;
+            let status = &live["status"];
+            ensure!(status["observedGeneration"] == live["metadata"]["generation"], "not observed");
+            for count in ["replicas", "updatedReplicas", "availableReplicas"] {
+                ensure!(status[count] == 2, "{status}");
+            }
+            Ok(())
+        })
     }
 
     /// Namespaces of tenants' control planes.

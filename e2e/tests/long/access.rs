@@ -7,7 +7,7 @@ use berth_e2e::certs::self_signed;
 use berth_e2e::images::{built, load_own};
 use berth_e2e::kube_client::through;
 use berth_e2e::operator::Options;
-use berth_e2e::{Kube, Tenant, World, apps, core, machines, paths, until};
+use berth_e2e::{Kube, Tenant, World, core, machines, paths, until};
 use serde_json::{Value, json};
 use std::io::Read as _;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -61,7 +61,7 @@ fn work(world: &World, address: &str, machine: &Worker) -> Result<()> {
         "stringData": {"tls.crt": certificate, "tls.key": key},
     });
     world.kube.ensure(&core(NAMESPACE, "secrets"), &secret)?;
-    rolled(world)?;
+    world.pair_has_rolled(NAMESPACE)?;
     let behind = json!({"endpoint": {"type": "Gateway"}, "apiServer": {"replicas": 2}});
     let (a, b) = (Tenant::create(world, "login-a", &behind)?, Tenant::create(world, "login-b", &json!({}))?);
     a.wait_ready()?;
@@ -86,7 +86,7 @@ fn work(world: &World, address: &str, machine: &Worker) -> Result<()> {
     person.run(&["get", "namespaces"])?;
     world.start_operator()?;
     world.kubectl(&["-n", NAMESPACE, "rollout", "restart", "deployment/berth-access"])?;
-    rolled(world)?;
+    world.pair_has_rolled(NAMESPACE)?;
     person.until("the new replicas to be let in", &["get", "namespaces"])?;
 
     println!("    rights that are taken away");
@@ -247,17 +247,4 @@ impl Drop for Ended {
 fn gateway(world: &World) -> Result<String> {
     let service = world.kube.get(&format!("{}/berth-gateway", core("berth-gateway", "services")))?;
     service["status"]["loadBalancer"]["ingress"][0]["ip"].as_str().map(str::to_owned).context("no address")
-}
-
-/// All replicas are of the newest kind, and no other is left.
-fn rolled(world: &World) -> Result<()> {
-    until("the login to have rolled", || {
-        let live = world.kube.get(&format!("{}/{NAMESPACE}", apps(NAMESPACE, "deployments")))?;
-        let status = &live["status"];
-        ensure!(status["observedGeneration"] == live["metadata"]["generation"], "not observed");
-        for count in ["replicas", "updatedReplicas", "availableReplicas"] {
-            ensure!(status[count] == 2, "{status}");
-        }
-        Ok(())
-    })
 }

@@ -6,7 +6,7 @@ use berth_e2e::images::{built, load_own};
 use berth_e2e::kube_client::{at, server, under_name};
 use berth_e2e::operator::Options;
 use berth_e2e::tenant::name_of;
-use berth_e2e::{Caller, Kube, Tenant, World, apps, core, machines, until};
+use berth_e2e::{Caller, Kube, Tenant, World, core, machines, until};
 use serde_json::{Value, json};
 
 const NAMESPACE: &str = "berth-gateway";
@@ -33,7 +33,7 @@ pub(crate) fn install(world: &World, more: &[String]) -> Result<String> {
         "gateway.preStopSeconds=3".to_owned(),
     ];
     world.install(&Options { values: [&values, more].concat(), ..Options::default() })?;
-    rolled(world)?;
+    world.pair_has_rolled(NAMESPACE)?;
     until("the gateway's address", || {
         let service = world.kube.get(&format!("{}/{NAMESPACE}", core(NAMESPACE, "services")))?;
         let address = service["status"]["loadBalancer"]["ingress"][0]["ip"].as_str();
@@ -59,7 +59,7 @@ fn work(world: &World, address: &str, machine: &Worker) -> Result<()> {
     let callers = [&to_a, &to_b].map(|kubeconfig| Caller::start(kubeconfig));
     println!("    the gateway rolls");
     world.kubectl(&["-n", NAMESPACE, "rollout", "restart", "deployment/berth-gateway"])?;
-    rolled(world)?;
+    world.pair_has_rolled(NAMESPACE)?;
     println!("    API servers roll");
     let other = json!({"apiServer": {"extraArgs": [{"name": "max-requests-inflight", "value": "399"}]}});
     a.change(&other)?;
@@ -73,11 +73,11 @@ fn work(world: &World, address: &str, machine: &Worker) -> Result<()> {
     println!("    a gateway is killed");
     let killed = gateways(world)?.first().cloned().context("a gateway")?;
     world.kubectl(&["-n", NAMESPACE, "delete", "pod", &killed, "--force", "--grace-period=0"])?;
-    rolled(world)?;
+    world.pair_has_rolled(NAMESPACE)?;
     println!("    no operator, and the gateway starts anew");
     world.stop_operator()?;
     world.kubectl(&["-n", NAMESPACE, "rollout", "restart", "deployment/berth-gateway"])?;
-    rolled(world)?;
+    world.pair_has_rolled(NAMESPACE)?;
     world.start_operator()?;
     for caller in callers {
         caller.end()?.none_failed()?;
@@ -200,19 +200,6 @@ fn gateways(world: &World) -> Result<Vec<String>> {
     let pods = world.kube.get(&core(NAMESPACE, "pods"))?;
     let all: Vec<Value> = pods["items"].as_array().cloned().unwrap_or_default();
     Ok(all.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()).map(name_of).collect())
-}
-
-/// All replicas are of the newest kind, and no other is left.
-fn rolled(world: &World) -> Result<()> {
-    until("the gateway to have rolled", || {
-        let live = world.kube.get(&format!("{}/{NAMESPACE}", apps(NAMESPACE, "deployments")))?;
-        let status = &live["status"];
-        ensure!(status["observedGeneration"] == live["metadata"]["generation"], "not observed");
-        for count in ["replicas", "updatedReplicas", "availableReplicas"] {
-            ensure!(status[count] == 2, "{status}");
-        }
-        Ok(())
-    })
 }
 
 pub(crate) fn name(tenant: &Tenant<'_>) -> String {
