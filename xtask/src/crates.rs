@@ -76,7 +76,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("berth-oci", &[]),
     ("berth-devcluster", &["berth-oci"]),
     ("berth-testkit", &["berth-pki", "berth-plan", "berth-render", "berth-sim"]),
-    ("xtask", &["berth-api", "berth-oci", "berth-render"]),
+    ("xtask", &["berth-api", "berth-oci", "berth-pki", "berth-render"]),
 ];
 
 /// Test suites may use everything.

@@ -26,9 +26,6 @@ const USER: &str = "system:serviceaccount:berth-system:berth-operator";
 /// tenant's API every minute.
 const TAKEN_OVER: Duration = Duration::from_secs(150);
 
-/// The demo's, and one that is highly available.
-const TENANTS: usize = 2;
-
 /// What a newer operator says first: of each tenant, what it asks the tenant for comes after the rest.
 const STATUSES: usize = 2;
 
@@ -48,7 +45,7 @@ pub(crate) fn run_all(from: &str, keep: bool) -> Result<()> {
     all_ready(&demo, "5m")?;
     ensure!(!writes(&audit_log(), 0)?.is_empty(), "the audit log does not show what the operator wrote");
 
-    taken_over(&demo, "this checkout", || demo.berth(&images, &[]))?;
+    taken_over(&demo, "this checkout", || demo.berth(&images, &demo.front_if_there()?))?;
     taken_over(&demo, &from, || make(&old, "demo"))?;
     amid::minor(&demo, &from, &old, &images)?;
     if keep {
@@ -58,7 +55,7 @@ pub(crate) fn run_all(from: &str, keep: bool) -> Result<()> {
     run(git().args(["worktree", "remove", "--force"]).arg(&old))
 }
 
-/// Three members, and two of everything else, beside the tenant that the demo makes.
+/// Three members, and two of everything else, beside the tenants that the demo makes.
 fn highly_available() -> Value {
     json!({
         "apiVersion": "berth.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": "ha", "namespace": TEAM},
@@ -73,6 +70,8 @@ fn highly_available() -> Value {
 /// Installs another operator and compares.
 fn taken_over(demo: &Demo, by: &str, install: impl FnOnce() -> Result<()>) -> Result<()> {
     let (before, mark) = (pods(demo)?, lines(&audit_log())?);
+    // The demo's, and one that is highly available.
+    let tenants = output(demo.kubectl().args(["get", "clusters.berth.dev", "-A", "-o", "name"]))?.lines().count();
     install()?;
     say(&format!("{by} takes over; for {} s", TAKEN_OVER.as_secs()));
     std::thread::sleep(TAKEN_OVER);
@@ -88,8 +87,8 @@ fn taken_over(demo: &Demo, by: &str, install: impl FnOnce() -> Result<()>) -> Re
     all_ready(demo, "1s")?;
     ensure!(restarted.is_empty() && after.len() == before.len(), "pods of tenants are not as they were: {restarted:?}");
     let (statuses, records): (Vec<_>, Vec<_>) = writes.iter().partition(|write| write.ends_with(" status"));
-    ensure!(records.len() <= TENANTS, "more is written than a record of each of {TENANTS} tenants");
-    ensure!(statuses.len() <= STATUSES * TENANTS, "more than {STATUSES} statuses of each tenant are written");
+    ensure!(records.len() <= tenants, "more is written than a record of each of {tenants} tenants");
+    ensure!(statuses.len() <= STATUSES * tenants, "more than {STATUSES} statuses of each tenant are written");
     Ok(())
 }
 
@@ -100,8 +99,9 @@ fn all_ready(demo: &Demo, timeout: &str) -> Result<()> {
 
 /// Pods of tenants.
 fn pods(demo: &Demo) -> Result<Pods> {
-    let others = "metadata.namespace!=kube-system,metadata.namespace!=berth-system";
-    let all = output(demo.kubectl().args(["get", "pods", "-A", "--field-selector", others, "-o", "json"]))?;
+    let others = ["kube-system", "berth-system", "berth-gateway", "berth-access"];
+    let others = others.map(|namespace| format!("metadata.namespace!={namespace}")).join(",");
+    let all = output(demo.kubectl().args(["get", "pods", "-A", "--field-selector", &others, "-o", "json"]))?;
     let all: Value = serde_json::from_str(&all)?;
     let pods = all["items"].as_array().context("no list of pods")?.iter().map(|pod| {
         let meta = &pod["metadata"];

@@ -53,6 +53,15 @@ impl Certificate {
         }
     }
 
+    /// When the first of the chain expires, in seconds since 1970. None: what is shown cannot be read as X.509.
+    pub(crate) fn expires(&self) -> Option<i64> {
+        let now = self.now.read().clone();
+        let end =
+            |der: &CertificateDer<'_>| Some(x509_parser::parse_x509_certificate(der).ok()?.1.validity().not_after);
+        let ends = now.cert.iter().map(end).collect::<Option<Vec<_>>>()?;
+        ends.iter().map(x509_parser::time::ASN1Time::timestamp).min()
+    }
+
     fn look(&self) -> Result<bool> {
         let files = files(&self.folder)?;
         if *self.files.read() == files {
@@ -94,7 +103,9 @@ mod tests {
     use rcgen::KeyPair;
 
     fn write(folder: &Path, name: &str, key: &KeyPair) -> Vec<u8> {
-        let made = rcgen::CertificateParams::new([name.to_owned()]).unwrap().self_signed(key).unwrap();
+        let mut params = rcgen::CertificateParams::new([name.to_owned()]).unwrap();
+        params.not_after = rcgen::date_time_ymd(2040, 1, 2);
+        let made = params.self_signed(key).unwrap();
         std::fs::write(folder.join("tls.crt"), made.pem()).unwrap();
         std::fs::write(folder.join("tls.key"), key.serialize_pem()).unwrap();
         made.der().to_vec()
@@ -109,6 +120,7 @@ mod tests {
         let was = write(folder.path(), "access.example.com", &first);
         let certificate = Certificate::read(folder.path()).unwrap();
         assert!(!certificate.look().unwrap());
+        assert_eq!(certificate.expires(), Some(2_209_075_200));
         let is = write(folder.path(), "access.example.com", &second);
         std::fs::write(folder.path().join("tls.key"), first.serialize_pem()).unwrap();
         assert_eq!(certificate.look().unwrap_err().to_string(), "tls.key does not belong to tls.crt");

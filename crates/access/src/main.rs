@@ -96,6 +96,7 @@ async fn run(args: &Args, log: Log) -> anyhow::Result<()> {
         link: link.clone(),
         log,
         counts: Counts::default(),
+        certificate: certificate.clone(),
         login: args.login()?,
         ask_again: args.ask_again,
         began: Instant::now(),

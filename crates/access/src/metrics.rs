@@ -39,6 +39,15 @@ fn text(access: &Access) -> String {
     registry.register("streams", "Open streams of exec, port-forward and the like", gauge(access.streams.len() as u64));
     let what = "1 while the operator is connected, without which no tenant is called anew";
     registry.register("operator_connected", what, gauge(access.link.is_open().into()));
+    registry.register("ready", "1 while it takes calls", gauge(access.unready().is_none().into()));
+    let what = "Seconds until a tenant's answer began";
+    registry.register("call_duration_seconds", what, access.counts.took.clone());
+    if let Some(expires) = access.certificate.expires() {
+        let expiry: Gauge = Gauge::default();
+        expiry.set(expires);
+        let what = "When the certificate that callers see expires, in seconds since 1970";
+        registry.register("certificate_expiry_timestamp_seconds", what, expiry);
+    }
     let lost: Counter = Counter::default();
     lost.inc_by(access.log.lost());
     registry.register("log_lines_lost", "Lines of the log that were not written", lost);

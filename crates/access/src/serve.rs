@@ -16,6 +16,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::body::{Body, Cut, json_of, status};
 use crate::call::{Call, call};
+use crate::certificate::Certificate;
 use crate::clusters::Clusters;
 use crate::counts::Counts;
 use crate::headers;
@@ -47,6 +48,8 @@ pub(crate) struct Access {
     pub(crate) link: Arc<Link>,
     pub(crate) log: Log,
     pub(crate) counts: Counts,
+    /// What callers see.
+    pub(crate) certificate: Arc<Certificate>,
     /// How people get a token: an `exec` entry of a kubeconfig.
     pub(crate) login: serde_json::Value,
     /// How often whoever has a stream open is asked for again.
@@ -79,7 +82,7 @@ impl Access {
             Ok(response) => (response, None),
             Err(Refusal { why, code, reason, message }) => (status(code, reason, &message), Some(why)),
         };
-        self.counts.add(response.status(), refused);
+        self.counts.add(response.status(), refused, begin.elapsed());
         let is_stranger = visit.person.is_none();
         let Visit { person, tenant, call } = visit;
         let Call { verb, resource, namespace, name, also: _ } = call.unwrap_or_default();

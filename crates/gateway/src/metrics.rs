@@ -25,9 +25,17 @@ pub(crate) fn text(gateway: &Gateway) -> String {
         ended.get_or_create(&[("reason", why.as_str())]).inc_by(count);
     }
     registry.register("connections_ended", "Connections that ended or were refused, by why", ended);
-    let all: Gauge = Gauge::default();
-    all.set(number(gateway.connections.len() as u64));
+    let gauge = |count: u64| {
+        let gauge: Gauge = Gauge::default();
+        gauge.set(number(count));
+        gauge
+    };
+    let all = gauge(gateway.connections.len() as u64);
     registry.register("connections", "Connections that are open, those included of which no tenant is known", all);
+    let most = gauge(gateway.limits.in_all as u64);
+    registry.register("connections_limit", "Connections that may be open: who comes then is refused", most);
+    let ready = gauge(gateway.unready().is_none().into());
+    registry.register("ready", "1 while it takes clients and knows all tenants", ready);
     let lost: Counter = Counter::default();
     lost.inc_by(gateway.log.lost());
     registry.register("log_lines_lost", "Lines of the access log that were not written", lost);
@@ -130,6 +138,8 @@ mod tests {
             r#"berth_gateway_watch_failing{resource="endpointslices"} 1"#,
             "berth_gateway_tenants 1",
             "berth_gateway_connections 0",
+            "berth_gateway_connections_limit 1000",
+            "berth_gateway_ready 0",
             "berth_gateway_log_lines_lost_total 0",
             "# EOF",
         ] {

@@ -1,5 +1,6 @@
 //! A gateway with real TLS on loopback.
 
+mod alerts;
 mod carried;
 mod ends;
 mod named;

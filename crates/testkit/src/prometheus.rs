@@ -60,6 +60,19 @@ impl Prometheus {
         Ok(answer["data"].take())
     }
 
+    /// Asks all panels of a dashboard: their queries are well-formed, and each has an answer.
+    pub fn answers(&self, dashboard: &Path) -> Result<()> {
+        let dashboard: Value = serde_json::from_str(&fs::read_to_string(dashboard)?)?;
+        let panels = dashboard["panels"].as_array().context("no panels")?;
+        for target in panels.iter().flat_map(|panel| panel["targets"].as_array().into_iter().flatten()) {
+            let query = target["expr"].as_str().context("no query")?;
+            let encoded = query.bytes().fold(String::new(), |text, b| format!("{text}%{b:02X}"));
+            let answer = self.get(&format!("/api/v1/query?query={encoded}")).with_context(|| query.to_owned())?;
+            ensure!(answer["result"].as_array().is_some_and(|r| !r.is_empty()), "{query}: {answer}");
+        }
+        Ok(())
+    }
+
     /// Names of the alerts that fire now.
     pub fn firing(&self) -> Result<Vec<String>> {
         let alerts = self.get("/api/v1/alerts")?;
@@ -77,6 +90,21 @@ impl Drop for Prometheus {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Rules of the chart, as promtool takes them, to be tested in `dir`: they look back for seconds in place of minutes, and fire after one. What
+/// they ask is as in the chart.
+pub fn impatient(rules: &Path, dir: &Path) -> Result<PathBuf> {
+    let checked = Command::new(binary("promtool")?).args(["check", "rules"]).arg(rules).output()?;
+    ensure!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    let text = fs::read_to_string(rules)?;
+    let lines = text.lines().map(|line| match line.trim_start().strip_prefix("for: ") {
+        Some(_) => "        for: 1s".to_owned(),
+        None => line.replace("[5m]", "[6s]").replace("[10m]", "[6s]"),
+    });
+    let path = dir.join("alerts.yaml");
+    fs::write(&path, lines.collect::<Vec<_>>().join("\n"))?;
+    Ok(path)
 }
 
 /// `prometheus` or `promtool`.

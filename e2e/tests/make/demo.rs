@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeSet,
     env, fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Command,
     sync::{Mutex, PoisonError},
     time::Duration,
@@ -62,7 +62,8 @@ fn demo() -> Result<()> {
     let answers = said.split_once("what the tenant answers").context("no answer of the tenant")?.1;
     ensure!(answers.contains("kube-system") && answers.contains("Server Version: v1.36"), "{said}");
     let files = dir();
-    for name in ["bin/kubectl", "bin/kubectl-berth", "meta.kubeconfig", "acme.kubeconfig"] {
+    let kubeconfigs = ["meta.kubeconfig", "acme.kubeconfig", "initech.kubeconfig", "tenants.kubeconfig"];
+    for name in ["bin/kubectl", "bin/kubectl-berth"].into_iter().chain(kubeconfigs) {
         ensure!(files.join(name).is_file(), "{name} is missing");
     }
 
@@ -84,21 +85,44 @@ fn demo() -> Result<()> {
     let page = said.lines().skip_while(|l| !l.contains("what to try next")).skip(2);
     let commands: Vec<&str> = page.take_while(|line| !line.is_empty()).collect();
     let [export, commands @ .., last] = commands.as_slice() else { bail!("no commands: {said}") };
-    ensure!(commands.len() == 4 && export.starts_with("export PATH=$PWD/target/"), "{said}");
+    ensure!(commands.len() == 7 && export.starts_with("export PATH=$PWD/target/"), "{said}");
     ensure!(last.starts_with(&format!("make demo-down BERTH_CLUSTER={NAME} ")), "{last}");
-    let mut refused = 0;
+    let (mut refused, mut answered) = (0, 0);
+    // As by somebody for the first time.
+    fs::remove_file(files.join("tenants.kubeconfig"))?;
     for command in commands {
         println!("$ {command}");
         let script = format!("{export}\n{command}");
         let shell = plain(Command::new("bash").args(["-c", &script])).current_dir(paths::root()).output()?;
         let text = String::from_utf8_lossy(&shell.stdout).into_owned() + &String::from_utf8_lossy(&shell.stderr);
         println!("{}", text.trim_end());
+        let asks = command.contains("initech") && command.contains("get namespaces");
+        answered += usize::from(asks && text.contains("kube-system"));
         if !shell.status.success() {
             ensure!(text.contains("this Cluster is protected from deletion"), "`{command}` failed");
             refused += 1;
         }
     }
     ensure!(refused == 1, "the deletion of a protected Cluster is refused once: {refused}");
+    ensure!(answered == 2, "initech answers by the gateway, and by the login: {answered}");
+    ensure!(commands.iter().any(|command| command.starts_with("kubectl berth login https://")), "{commands:?}");
+    by_which_way(&files)
+}
+
+/// One kubeconfig leads to the gateway by a name, the other to the login, and both programs saw who came.
+fn by_which_way(files: &Path) -> Result<()> {
+    let read = |name: &str| fs::read_to_string(files.join(name));
+    let (by_name, by_login) = (read("initech.kubeconfig")?, read("tenants.kubeconfig")?);
+    ensure!(by_name.contains("tls-server-name") && by_name.contains(".demo.test"), "{by_name}");
+    for context in ["team-a/acme", "team-a/initech"] {
+        ensure!(by_login.contains(&format!("/clusters/{context}")), "{by_login}");
+    }
+    ensure!(by_login.contains("visitor.token") && !by_login.contains("client-key"), "{by_login}");
+    let log = kubectl(&["-n", "berth-gateway", "logs", "-l", "app.kubernetes.io/component=gateway", "--tail=-1"])?;
+    ensure!(log.contains(r#""tenant":"team-a/initech""#), "nobody came to initech by the gateway: {log}");
+    let log = kubectl(&["-n", "berth-access", "logs", "-l", "app.kubernetes.io/component=access", "--tail=-1"])?;
+    let visitor = r#""user":"system:serviceaccount:team-a:visitor","tenant":"team-a/initech""#;
+    ensure!(log.contains(visitor), "no call of the visitor: {log}");
     Ok(())
 }
 

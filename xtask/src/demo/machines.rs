@@ -1,9 +1,8 @@
 //! What the demo has beyond the tenant where it made the meta cluster itself: a network of the tenant's own, machines in it that join,
 //! and pods on them.
 
-use anyhow::{Context as _, ensure};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::{Demo, TEAM, TENANT};
 use crate::images::devcluster;
@@ -81,20 +80,6 @@ impl Demo {
 
     /// Runs `kubectl` in the tenant until what it prints is good.
     fn wait_tenant_until(&self, what: &str, arguments: &[&str], good: impl Fn(&str) -> bool) -> Result<String> {
-        let deadline = Instant::now() + self.timeout;
-        let said = || {
-            let said = output(self.tenant_kubectl().args(arguments))?;
-            ensure!(good(&said), "it printed: {said}");
-            Ok(said)
-        };
-        loop {
-            match said() {
-                Ok(said) => return Ok(said),
-                Err(error) if Instant::now() > deadline => {
-                    return Err(error).with_context(|| format!("waited {:?} for {what}", self.timeout));
-                }
-                Err(_) => std::thread::sleep(Duration::from_secs(1)),
-            }
-        }
+        self.wait_until(what, || output(self.tenant_kubectl().args(arguments)), good)
     }
 }

@@ -3,6 +3,7 @@
 //! Every step looks at what is there before it does anything, so that a second run is quick and changes nothing.
 
 mod findings;
+mod front;
 mod given;
 mod machines;
 mod preflight;
@@ -21,11 +22,14 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use self::front::Try;
 use self::steps::Steps;
 pub(crate) use self::store::Store;
 use crate::images::{self, Images, Profile, demo_dir, demo_name, devcluster};
 use crate::root;
-use crate::shell::{Result, build_programs, cache, install, output, run, say, short_digest, state, write_if_changed};
+use crate::shell::{
+    Result, build_programs, cache, input, install, output, run, say, short_digest, state, write_if_changed,
+};
 
 const SYSTEM: &str = "berth-system";
 pub(crate) const TEAM: &str = "team-a";
@@ -73,32 +77,35 @@ pub(crate) fn up(with_store: bool) -> Result<()> {
     steps.next();
     demo.cluster(store)?;
     steps.next();
-    demo.berth(&images, &demo.store(store)?)?;
+    demo.berth(&images, &[demo.store(store)?, demo.front()?].concat())?;
     demo.network()?;
     steps.next();
     demo.tenant(
         started,
-        || demo.apply(),
+        || demo.apply().and_then(|()| demo.apply_behind()),
         |_| {
             steps.next();
             ended(for_pods)?;
             steps.next();
             demo.machines().and_then(|()| demo.hello())?;
+            steps.next();
+            let more = demo.by_one_address()?;
             steps.end();
-            Ok(())
+            Ok(more)
         },
     )
 }
 
 /// What the demo does, and how long it takes on two cores: from nothing, and again.
-const STEPS: [(&str, &str); 7] = [
+const STEPS: [(&str, &str); 8] = [
     ("Berth's programs", "3 min, or seconds where they are built"),
     ("what a meta cluster is made of", "20 min, or minutes where it can be downloaded, or nothing where it is there"),
     ("meta cluster", "20 s"),
     ("Berth on it, and a network for the tenant", "20 s"),
-    ("a tenant", "30 s"),
+    ("a tenant, and beside it one behind the gateway", "30 s"),
     ("the image that its pods run", "2 min, or nothing where it is built"),
     ("machines that join it, and pods on them", "1 min"),
+    ("one address and one login for all tenants", "5 s"),
 ];
 
 /// Runs devcluster beside the rest, one call after the other.
@@ -216,7 +223,7 @@ impl Demo {
         &self,
         started: Instant,
         apply: impl FnOnce() -> Result<()>,
-        then: impl FnOnce(&str) -> Result<()>,
+        then: impl FnOnce(&str) -> Result<Vec<Try>>,
     ) -> Result<()> {
         say(&format!("tenant `{TENANT}` in `{TEAM}`"));
         let applied = Instant::now();
@@ -234,8 +241,8 @@ impl Demo {
         let cp_namespace = "jsonpath={.status.controlPlaneNamespace.name}";
         let cp_namespace =
             output(self.kubectl().args(["-n", TEAM, "get", "clusters.berth.dev", TENANT, "-o", cp_namespace]))?;
-        then(&cp_namespace).map_err(|e| self.explain(e))?;
-        self.next_commands(&cp_namespace);
+        let more = then(&cp_namespace).map_err(|e| self.explain(e))?;
+        self.next_commands(&cp_namespace, more);
         println!("\nDone in {:.0?}.", Duration::from_secs(started.elapsed().as_secs()));
         Ok(())
     }
@@ -380,6 +387,31 @@ impl Demo {
         bail!("{TENANT} is not ready after {:?}", self.timeout)
     }
 
+    /// Asks until what is said is good.
+    fn wait_until(&self, what: &str, ask: impl Fn() -> Result<String>, good: impl Fn(&str) -> bool) -> Result<String> {
+        let deadline = Instant::now() + self.timeout;
+        let said = || {
+            let said = ask()?;
+            ensure!(good(&said), "it printed: {said}");
+            Ok(said)
+        };
+        loop {
+            match said() {
+                Ok(said) => return Ok(said),
+                Err(error) if Instant::now() > deadline => {
+                    return Err(error).with_context(|| format!("waited {:?} for {what}", self.timeout));
+                }
+                Err(_) => thread::sleep(Duration::from_secs(1)),
+            }
+        }
+    }
+
+    /// Applies an object: a second time it changes nothing.
+    fn apply_object(&self, object: &str) -> Result<()> {
+        let apply = ["apply", "--server-side", "--field-manager=berth-demo", "-f", "-"];
+        input(self.kubectl().args(apply), object).map(drop)
+    }
+
     /// Adds what helps to see why.
     fn explain(&self, error: anyhow::Error) -> anyhow::Error {
         let looks: [&[&str]; 4] = [
@@ -402,8 +434,8 @@ impl Demo {
         error.context(format!("logs of the meta cluster: `{} logs --name {}`", devcluster.display(), self.cluster))
     }
 
-    /// Six commands for this directory.
-    fn next_commands(&self, cp_namespace: &str) {
+    /// Commands for this directory, with `more` before the last one.
+    fn next_commands(&self, cp_namespace: &str, more: Vec<Try>) {
         let here = |path: &Path| path.strip_prefix(root()).map_or(path.to_owned(), |rest| Path::new("$PWD").join(rest));
         let (bin, meta) = (here(&demo_dir().join("bin")), here(&self.meta));
         let variables = match self.variables.as_str() {
@@ -413,14 +445,14 @@ impl Demo {
         };
         println!("\n==> what to try next, in {}\n", root().display());
         println!("export PATH={}:$PATH KUBECONFIG={}", bin.display(), meta.display());
-        let commands = [
+        let first = [
             ("kubectl berth status -A".to_owned(), "how tenants are"),
             (format!("kubectl berth connect {TENANT} -n {TEAM} -- kubectl get namespaces"), "in the tenant"),
             (format!("kubectl -n {cp_namespace} get pods"), "what runs for it"),
             (format!("kubectl -n {TEAM} delete clusters.berth.dev {TENANT}"), "it is protected, and says what to do"),
-            (format!("make demo-down{variables}"), "the end of the demo"),
         ];
-        for (command, comment) in commands {
+        let end = (format!("make demo-down{variables}"), "the end of the demo");
+        for (command, comment) in first.into_iter().chain(more).chain([end]) {
             println!("{command:<66}  # {comment}");
         }
         println!("\nMore: docs/tutorial.md; docs/restore.md loses a volume, and gets it back from a backup");

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 
 use super::{Demo, SYSTEM};
 use crate::images::devcluster;
-use crate::shell::{Result, input, output, write_if_changed};
+use crate::shell::{Result, output, write_if_changed};
 
 /// The name of the store in the chart, and of the Secret with its credentials.
 const NAME: &str = "main";
@@ -67,8 +67,7 @@ impl Demo {
     /// What `kubectl create` would make, applied: a second time it changes nothing.
     fn applied(&self, create: &[&str]) -> Result<()> {
         let object = output(self.kubectl().args(create).args(["--dry-run=client", "-o", "json"]))?;
-        let apply = ["apply", "--server-side", "--field-manager=berth-demo", "-f", "-"];
-        input(self.kubectl().args(apply), &object).map(drop)
+        self.apply_object(&object)
     }
 }
 

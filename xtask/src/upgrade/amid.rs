@@ -31,18 +31,18 @@ pub(super) fn minor(demo: &Demo, from: &str, old: &Path, images: &Images) -> Res
     say(&format!("{from} begins the first step to {NEWER}, this checkout ends it"));
     set(demo, &json!({"version": NEWER}))?;
     until(demo, "to be changed", |status| !status["rollout"].is_null())?;
-    demo.berth(images, &[])?;
+    demo.berth(images, &demo.front_if_there()?)?;
     until(demo, "to emulate the older minor", is_emulating)?;
 
     // Whose templates and images are newer does not matter.
     stays(demo, from, || make(old, "demo"))?;
-    stays(demo, "this checkout", || demo.berth(images, &[]))?;
+    stays(demo, "this checkout", || demo.berth(images, &demo.front_if_there()?))?;
     make(old, "demo")?;
 
     say(&format!("{from} begins the second step, this checkout ends it"));
     set(demo, &json!({"upgrade": {"finalizeAfter": "0s"}}))?;
     until(demo, "to begin the second step", |status| status["emulatedVersion"].is_null() || !is_emulating(status))?;
-    demo.berth(images, &[])?;
+    demo.berth(images, &demo.front_if_there()?)?;
     until(demo, "to run the newer minor", |status| {
         status["version"] == NEWER && status["emulatedVersion"].is_null() && ready(status)
     })

@@ -1,6 +1,7 @@
 //! `berth-access` between real API servers: who gets in, as whom, and who does not.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod alerts;
 mod client;
 mod platform;
 
@@ -133,6 +134,9 @@ async fn a_stolen_certificate_is_nobody_by_itself() {
         403,
         "with the header it is who that says"
     );
+    // So it is worth as much as the tenant: docs/threat-model.md says so.
+    let anybody = [("X-Remote-User", "anybody"), ("X-Remote-Group", "system:masters")];
+    assert_eq!(steal(&p, &certificate, &key, &anybody).await, 200, "whoever that is");
 }
 
 #[tokio::test]

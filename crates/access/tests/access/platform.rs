@@ -19,8 +19,8 @@ use kube::{Api, ResourceExt as _};
 use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -86,7 +86,7 @@ pub(crate) struct Platform {
     pub(crate) tenant: ApiServer,
     /// The tenant's front-proxy CA.
     pub(crate) proxy_ca: KeyPairPem,
-    _dir: tempfile::TempDir,
+    pub(crate) dir: tempfile::TempDir,
 }
 
 impl Platform {
@@ -126,9 +126,10 @@ impl Platform {
         let rules = json!([{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]}]);
         grant(&meta, NAMESPACE, USER, &user(USER), &rules).await;
         let access = Access::start(&meta, dir.path())?;
-        let operator = Operator::start(&meta, &tenant, &proxy_ca).await;
+        let operator = Operator::start(&meta).await;
+        operator.connect(&meta, &tenant, &proxy_ca);
         until("the operator is connected", async || access.says("the operator is connected")).await;
-        Ok(Self { access, operator, meta, tenant, proxy_ca, _dir: dir })
+        Ok(Self { access, operator, meta, tenant, proxy_ca, dir })
     }
 
     /// A token of that ServiceAccount in `team-a`, which is made.
@@ -154,9 +155,11 @@ impl Platform {
 
 /// The program that is tested.
 pub(crate) struct Access {
-    _process: Process,
+    process: Option<Process>,
     log: PathBuf,
     pub(crate) port: u16,
+    /// Where its metrics are.
+    pub(crate) metrics: String,
     pub(crate) ca: String,
 }
 
@@ -164,9 +167,7 @@ impl Access {
     fn start(meta: &ApiServer, dir: &Path) -> Result<Self> {
         let kubeconfig = dir.join("kubeconfig");
         std::fs::write(&kubeconfig, meta.kubeconfig_as(USER, &[]))?;
-        let made = rcgen::generate_simple_self_signed([HOST.to_owned()])?;
-        std::fs::write(dir.join("tls.crt"), made.cert.pem())?;
-        std::fs::write(dir.join("tls.key"), made.signing_key.serialize_pem())?;
+        let ca = certificate(dir, 30)?;
         let [port, metrics, operator] = ports();
         let arguments = [
             format!("KUBECONFIG={}", kubeconfig.display()),
@@ -183,7 +184,12 @@ impl Access {
         ];
         let process = Process::spawn(dir, "berth-access", Path::new("/usr/bin/env"), &arguments)?;
         let log = dir.join("berth-access.log");
-        Ok(Self { _process: process, log, port, ca: made.cert.pem() })
+        Ok(Self { process: Some(process), log, port, metrics: format!("127.0.0.1:{metrics}"), ca })
+    }
+
+    /// It ends, without a word.
+    pub(crate) fn stop(&mut self) {
+        self.process = None;
     }
 
     /// Whether its log has that.
@@ -196,23 +202,42 @@ impl Access {
     }
 }
 
+/// Writes a certificate for so many days, and its key, to where the program reads them.
+pub(crate) fn certificate(dir: &Path, days: i64) -> Result<String> {
+    let key = rcgen::KeyPair::generate()?;
+    let mut params = rcgen::CertificateParams::new([HOST.to_owned()])?;
+    let end = Timestamp::now() + SignedDuration::from_hours(24 * days);
+    params.not_after = std::time::SystemTime::from(end).into();
+    let made = params.self_signed(&key)?.pem();
+    std::fs::write(dir.join("tls.key"), key.serialize_pem())?;
+    std::fs::write(dir.join("tls.crt"), &made)?;
+    Ok(made)
+}
+
 /// The operator's end.
 pub(crate) struct Operator {
-    task: JoinHandle<()>,
+    identity: Arc<Identity>,
+    task: Mutex<Option<JoinHandle<()>>>,
     /// Passes that it gave.
     pub(crate) signed: Arc<AtomicUsize>,
 }
 
 impl Operator {
-    async fn start(meta: &ApiServer, tenant: &ApiServer, proxy_ca: &KeyPairPem) -> Self {
-        let identity = Identity::new(OPERATOR).unwrap();
+    async fn start(meta: &ApiServer) -> Self {
+        let identity = Arc::new(Identity::new(OPERATOR).unwrap());
         let leases: Api<Lease> = Api::namespaced(meta.client(), NAMESPACE);
         let annotations = [(CERTIFICATE.to_owned(), identity.pem().to_owned())].into();
         let metadata =
             ObjectMeta { name: Some(OPERATOR.to_owned()), annotations: Some(annotations), ..ObjectMeta::default() };
         leases.create(&PostParams::default(), &Lease { metadata, ..Lease::default() }).await.unwrap();
-        let signed = Arc::new(AtomicUsize::default());
-        let (counter, proxy_ca, ca) = (signed.clone(), proxy_ca.clone(), ca_pem(tenant));
+        Self { identity, task: Mutex::default(), signed: Arc::default() }
+    }
+
+    /// It comes to the program, and answers from then on.
+    pub(crate) fn connect(&self, meta: &ApiServer, tenant: &ApiServer, proxy_ca: &KeyPairPem) {
+        let leases: Api<Lease> = Api::namespaced(meta.client(), NAMESPACE);
+        let (identity, counter) = (self.identity.clone(), self.signed.clone());
+        let (proxy_ca, ca) = (proxy_ca.clone(), ca_pem(tenant));
         let address = tenant.url().trim_start_matches("https://").to_owned();
         let task = tokio::spawn(async move {
             let replica = loop {
@@ -243,12 +268,14 @@ impl Operator {
                 lines.send(serde_json::to_string(&Answer { id: ask.id, outcome }).unwrap()).await.unwrap();
             }
         });
-        Self { task, signed }
+        *self.task.lock().unwrap() = Some(task);
     }
 
     /// It ends.
     pub(crate) fn stop(&self) {
-        self.task.abort();
+        if let Some(task) = self.task.lock().unwrap().take() {
+            task.abort();
+        }
     }
 }
 

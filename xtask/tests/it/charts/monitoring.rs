@@ -114,6 +114,33 @@ fn the_rule_holds_the_alerts_as_the_file_has_them() {
     assert_eq!(rule["spec"], alerts);
 }
 
+/// Without them an alert about their absence would never clear.
+#[test]
+fn the_gateway_and_the_login_have_alerts_and_a_dashboard_of_their_own_where_they_are_enabled() {
+    let edge = |objects: &[Value], name: &str| {
+        let rule = find(objects, "PrometheusRule", &format!("berth-{name}")).map(|rule| rule["spec"].clone());
+        (rule, the(objects, DASHBOARD)["data"][format!("berth-{name}.json")].clone())
+    };
+    let on = ["metrics.prometheusRule=true", "metrics.dashboard=true"];
+    let own = [
+        ("gateway", vec!["gateway.enabled=true", "gateway.domain=api.example.com"]),
+        ("access", vec!["access.enabled=true", "access.tls.secretName=access-tls"]),
+    ];
+    for (name, values) in &own {
+        let objects = with(&[&on[..], values].concat());
+        let alerts: Value = from_yaml(&file(&format!("alerts-{name}.yaml")));
+        assert!(alerts["groups"][0]["rules"].as_array().is_some_and(|rules| rules.len() >= 4));
+        let dashboard = file(&format!("dashboard-{name}.json"));
+        assert_eq!(edge(&objects, name), (Some(alerts), json!(dashboard)));
+        assert_eq!(serde_json::from_str::<Value>(&dashboard).expect("JSON")["uid"], format!("berth-{name}"));
+        for (other, _) in own.iter().filter(|(other, _)| other != name) {
+            assert_eq!(edge(&objects, other), (None, Value::Null), "{name} brings no {other}");
+        }
+        let off = with(values);
+        assert!(off.iter().all(|o| o["kind"] != "PrometheusRule" && o["metadata"]["name"] != "berth-dashboard"));
+    }
+}
+
 #[test]
 fn prometheus_operator_finds_both_by_the_labels_that_are_given() {
     let objects = everything();
