@@ -81,6 +81,7 @@ fn where_the_gateway_is_the_only_way_nobody_else_gets_in_once_kubeconfigs_lead_t
             port: 443,
             named_port: 444,
             only_from: only_from.map(str::to_owned),
+            ..Gateway::default()
         })
     };
     f.settings.gateway = with(Some("berth-gateway"));

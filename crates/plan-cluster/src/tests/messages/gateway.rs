@@ -7,7 +7,7 @@ use berth_plan::settings::Gateway;
 /// There is a gateway, and the spec asks for this host there.
 fn behind(f: &mut Fixture, host: Option<&str>) {
     f.settings.gateway =
-        Some(Gateway { domain: "api.example.com".into(), port: 6443, named_port: 6444, only_from: None });
+        Some(Gateway { domain: "api.example.com".into(), port: 6443, named_port: 6444, ..Gateway::default() });
     let endpoint = json!({"type": "Gateway", "host": host});
     f.cluster.spec.endpoint = serde_json::from_value(endpoint).unwrap();
 }
