@@ -121,15 +121,15 @@ fn where_gateways_of_the_platform_lead_there_their_namespaces_get_in() {
     super::endpoint::come_up(&mut f);
     let matrix = Matrix::new();
     let mut wanted = allowed_through_the_gateway();
-    let by_gateway: Vec<_> = wanted.iter().filter(|c| c.0 == "gateway").copied().collect();
+    let by_gateway: Vec<_> = wanted.iter().filter(|c| c.1 == "gateway").copied().collect();
     assert!(!by_gateway.is_empty());
     for from in ["webhook", "webhooks-neighbour"] {
-        wanted.extend(by_gateway.iter().map(|c| (from, c.1, c.2, c.3, c.4)));
+        wanted.extend(by_gateway.iter().map(|c| (c.0, from, c.2, c.3, c.4)));
     }
     are_as_listed(&matrix, &policies(&f), &wanted);
     f.settings.gateway = Some(with(&[Engine::GatewayAPI]));
     f.reconcile();
-    wanted.retain(|c| c.0 != "gateway");
+    wanted.retain(|c| c.1 != "gateway");
     are_as_listed(&matrix, &policies(&f), &wanted);
     // berth-access has no gateway that it could go through.
     let access =
