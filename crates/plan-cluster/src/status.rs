@@ -127,6 +127,7 @@ fn verdicts(t: &Tenant<'_>, planned: &ClusterPlan, failure: Option<&Failure>) ->
     let missed = endpoint::missed_by_pods(t, &pods_reach).or_else(|| serving::down(t, told).filter(|_| !deleting));
     let missed = missed.filter(|_| ready.status == Some(true));
     let unrouted = endpoint::unrouted(t).filter(|_| ready.status == Some(true) && !deleting);
+    let awaited = unrouted.clone().filter(|(reason, _)| *reason == Reason::Waiting);
     let missed = unrouted.or(missed);
     let over = |own: Verdict, status| match &missed {
         // What comes by itself is nothing that is wrong.
@@ -135,7 +136,7 @@ fn verdicts(t: &Tenant<'_>, planned: &ClusterPlan, failure: Option<&Failure>) ->
         None => own,
     };
     let ready = over(ready, false);
-    let moving = plan.stages.iter().find(|s| s.state.goes_on()).and_then(Stage::sentence);
+    let moving = plan.stages.iter().find(|s| s.state.goes_on()).and_then(Stage::sentence).or(awaited);
     let progressing = verdicts::progressing(moving, cluster.spec.paused, deleting);
     let vpc = cluster.spec.vpc.is_some().then(|| unknown(T::VPCReady).unwrap_or_else(|| super::vpc::verdict(t)));
     let routed = endpoint::routed(t).map(|routed| unknown(T::RouteAccepted).unwrap_or(routed.verdict));

@@ -7,6 +7,7 @@ use berth_api::conditions::{ConditionType, Reason, Verdict, shortened};
 use berth_api::text::printable;
 use berth_api::{labels, names};
 use berth_plan::object_meta::deleting;
+use berth_plan::objects::foreign;
 use berth_plan::observed::RoutesSeen;
 use berth_plan::settings::{Engine, Gateway, Parent};
 use berth_render::Kind;
@@ -67,15 +68,9 @@ pub(crate) fn routed(t: &Tenant<'_>) -> Option<Routed> {
     let (key, live) = (key(t), live(t));
     let Some(live) = live else { return waits(format!("waiting for {key} to be written")) };
     if !is_ours(live) {
-        let (reason, message) = (
-            Reason::ForeignObject,
-            format!(
-                "{key} exists and does not belong to this cluster: delete it, or set its label {}={} if Berth created it",
-                labels::MANAGED_BY,
-                labels::MANAGED_BY_VALUE
-            ),
-        );
-        return no(reason, message);
+        let foreign = foreign(&key);
+        let (reason, message) = foreign.problem().unwrap_or((Reason::ForeignObject, ""));
+        return no(reason, message.to_owned());
     }
     if deleting(live) {
         return waits(format!("waiting for the deletion of {key}"));
@@ -93,7 +88,7 @@ pub(crate) fn routed(t: &Tenant<'_>) -> Option<Routed> {
         (None, Some(why)) => of(leads, None, Reason::Waiting, why.clone()),
         (None, None) => {
             let all: Vec<String> = gateway.parents.iter().map(ToString::to_string).collect();
-            of(leads, Some(true), Reason::AsExpected, format!("{} accepted by {}", key, all.join(", ")))
+            of(leads, Some(true), Reason::AsExpected, format!("{key} is accepted by {}", all.join(", ")))
         }
     }
 }
@@ -159,7 +154,7 @@ fn answer(t: &Tenant<'_>, gateway: &Gateway, parent: &Parent, live: &Value) -> A
     };
     for type_ in ["Accepted", "ResolvedRefs"] {
         let Some(condition) = conditions.iter().find(|condition| condition["type"] == type_) else {
-            return Answer::Waits(format!("waiting for {parent} to say whether {key} is {type_}"));
+            return Answer::Waits(format!("waiting for {parent}: {key} has no condition {type_} yet"));
         };
         let seen = condition["observedGeneration"].as_i64();
         if seen.is_some_and(|seen| Some(seen) < live.pointer("/metadata/generation").and_then(Value::as_i64)) {
