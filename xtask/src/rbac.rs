@@ -24,7 +24,7 @@ pub(crate) fn files() -> anyhow::Result<Vec<Generated>> {
         text.push_str("---\n");
         text.push_str(&serde_saphyr::to_string(&role)?);
         let more = serde_saphyr::to_string(&with_an_engine(place))?;
-        text.push_str(&format!("{{{{- if {ENGINE} }}}}\n{more}{{{{- end }}}}\n"));
+        text.extend(["{{- if ", ENGINE, " }}\n", &more, "{{- end }}\n"]);
     }
     Ok(vec![("charts/berth/templates/clusterroles.yaml".into(), text)])
 }

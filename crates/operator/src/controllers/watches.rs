@@ -169,9 +169,8 @@ impl<C: Controller> Watches<C> {
 
 /// The API server does not have the kind.
 fn is_not_there<K>(event: &watcher::Result<K>) -> bool {
-    let error = match event {
-        Err(watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error)) => error,
-        _ => return false,
+    let Err(watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error)) = event else {
+        return false;
     };
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
