@@ -31,6 +31,9 @@ pub(crate) fn check() -> Result<()> {
         "gateway.nodeSelector.x=y",
         "gateway.tolerations[0].key=x",
         "gateway.affinity.nodeAffinity.x=y",
+        "gateway.engines={Berth,GatewayAPI}",
+        "gateway.parents[0].namespace=x",
+        "gateway.parents[0].name=x",
         "imagePullSecrets[0].name=x",
         "metrics.serviceMonitor=true",
     ]

@@ -24,6 +24,16 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
+{{- /* Whether Berth's own gateway runs. Values of an older chart have no engines. */}}
+{{- define "berth.gatewayBerth" -}}
+{{- and .Values.gateway.enabled (has "Berth" (.Values.gateway.engines | default (list "Berth"))) -}}
+{{- end }}
+
+{{- /* Whether tenants have a TLSRoute. */}}
+{{- define "berth.gatewayAPI" -}}
+{{- and .Values.gateway.enabled (has "GatewayAPI" (.Values.gateway.engines | default list)) -}}
+{{- end }}
+
 {{- define "berth.access.selector" -}}
 app.kubernetes.io/name: berth
 app.kubernetes.io/component: access
@@ -133,8 +143,8 @@ spec:
 {{- /* The operator's configuration file, see crates/plan/src/settings/config.rs. */}}
 {{- define "berth.config" -}}
 {{- $config := dict "meta" .Values.meta "isolation" .Values.isolation "writers" .Values.writers "vpc" .Values.vpc "admissionPolicies" (dict "enabled" .Values.admissionPolicies.enabled) "admission" .Values.admission "backups" (omit .Values.backups "image") "recovery" .Values.recovery "rollouts" .Values.rollouts "tenants" .Values.tenants "imageLayout" .Values.imageLayout "helpers" .Values.helpers "apiProxy" (dict "image" (include "berth.image" (dict "name" "api-proxy" "image" .Values.apiProxy.image "chart" .Chart))) -}}
-{{- with .Values.gateway }}{{ if .enabled }}{{ $_ := set $config "gateway" (dict "domain" .domain "port" (int .port) "namedPort" (int .namedPort)) }}{{ if .exclusive }}{{ $_ := set $config.gateway "onlyFrom" .namespace }}{{ end }}{{ end }}{{ end -}}
-{{- with .Values.access }}{{ if .enabled }}{{ $_ := set $config "access" (dict "namespace" .namespace) }}{{ if $.Values.gateway.enabled }}{{ $_ := set $config.access "gateway" (printf "berth-gateway.%s.svc:%d" $.Values.gateway.namespace (int $.Values.gateway.port)) }}{{ end }}{{ end }}{{ end -}}
+{{- with .Values.gateway }}{{ if .enabled }}{{ $_ := set $config "gateway" (dict "domain" .domain "port" (int .port) "namedPort" (int .namedPort) "engines" (.engines | default (list "Berth"))) }}{{ with .parents }}{{ $_ := set $config.gateway "parents" . }}{{ end }}{{ if .exclusive }}{{ $_ := set $config.gateway "onlyFrom" .namespace }}{{ end }}{{ end }}{{ end -}}
+{{- with .Values.access }}{{ if .enabled }}{{ $_ := set $config "access" (dict "namespace" .namespace) }}{{ if eq (include "berth.gatewayBerth" $) "true" }}{{ $_ := set $config.access "gateway" (printf "berth-gateway.%s.svc:%d" $.Values.gateway.namespace (int $.Values.gateway.port)) }}{{ end }}{{ end }}{{ end -}}
 {{ $config | toJson }}
 {{- end }}
 

@@ -94,6 +94,10 @@ string_enum! {
         AddonsReady,
         /// Every API server has its address in the tenant's VPC. Published only with `spec.vpc`.
         VPCReady,
+        /// The platform's own `Gateway` (Gateway API) says that it leads to the tenant by its `TLSRoute`; if not, the message says why. It is part of
+        /// `Ready` where that is the only way to the tenant. Published only with `endpoint.type: Gateway` on platforms whose
+        /// `gateway.engines` have `GatewayAPI`.
+        RouteAccepted,
         /// Every member is ready.
         MembersReady,
         /// The newest proven backup is as young as an `EtcdBackupSchedule` of it asks for. Published only where there is such a schedule, of
@@ -131,6 +135,7 @@ impl ConditionType {
         Self::PodsReachAPI,
         Self::AddonsReady,
         Self::VPCReady,
+        Self::RouteAccepted,
         Self::BackupReady,
         Self::UpgradeReady,
         Self::UpdateAvailable,
@@ -160,6 +165,7 @@ impl ConditionType {
     pub const OPTIONAL: &[Self] = &[
         Self::AddonsReady,
         Self::VPCReady,
+        Self::RouteAccepted,
         Self::BackupReady,
         Self::Verified,
         Self::Damaged,
@@ -301,6 +307,10 @@ reasons! {
         RestoreFailed => "Correct what the message names, and create another `EtcdRestore`.",
         /// More etcds lost their quorum for good within an hour than Berth restores by itself (chart value `recovery.maxPerHour`).
         RecoveryHeld => "Check the platform, such as its storage. It is restored in its turn; an `EtcdRestore` that you create is not held.",
+        /// The meta cluster does not serve `TLSRoute` in version `v1` of the Gateway API, or an older one only. Nothing else of the tenant waits for it.
+        NoGatewayAPI => "Install the Gateway API, version 1.5 or newer, standard channel, and an implementation that knows `TLSRoute` in `v1`. Or take `GatewayAPI` out of `gateway.engines`.",
+        /// A `Gateway` of the platform refuses the tenant's `TLSRoute`, does not find its Service, or nobody answers for it. The message has the reason.
+        RouteNotAccepted => "Do what the message says: it is for whoever looks after that `Gateway`. It is followed at once.",
         /// `spec.paused` is true: Berth changes, repairs and renews nothing.
         Paused => "Set it to false to continue. Deletion continues in any case.",
         /// The object is being deleted; the message says what that waits for.
@@ -390,8 +400,14 @@ pub fn is_true(conditions: &[Condition], type_: ConditionType) -> bool {
 }
 
 /// What a `Cluster` is not `Ready` for while nothing is left to do for the operator: what runs is what was asked for.
-const SETTLED: [Reason; 4] =
-    [Reason::NotInTemplates, Reason::NoIPAddress, Reason::OtherAddressFamily, Reason::AddonsNotReady];
+const SETTLED: [Reason; 6] = [
+    Reason::NotInTemplates,
+    Reason::NoIPAddress,
+    Reason::OtherAddressFamily,
+    Reason::AddonsNotReady,
+    Reason::NoGatewayAPI,
+    Reason::RouteNotAccepted,
+];
 
 /// True if a `Cluster` whose `Ready` that is needs nothing of the operator. It may be `False` for what only a change of the spec mends.
 pub fn is_settled(ready: &Condition) -> bool {

@@ -30,6 +30,8 @@ pub const ETCD_RESTORE_NAMESPACE: &str = "berth.dev/etcd-restore-namespace";
 pub const ETCD_RESTORE_UID: &str = "berth.dev/etcd-restore-uid";
 /// On an `EtcdRestore` that Berth created by itself: UID of the etcd's data.
 pub const RECOVERY: &str = "berth.dev/recovery";
+/// On the Service of a tenant's API: `true` while there is, or is to be, a TLSRoute beside it.
+pub const TLS_ROUTE: &str = "berth.dev/tls-route";
 /// Kubernetes' label of a Job's pods.
 pub const JOB_NAME: &str = "batch.kubernetes.io/job-name";
 /// Namespace of the `EtcdBackup` that an object belongs to.

@@ -19,6 +19,7 @@ mod observe;
 mod pull_secrets;
 mod queue;
 mod refused;
+mod routes;
 mod secrets;
 pub mod slim;
 mod status;

@@ -6,6 +6,7 @@ use crate::calls::Io;
 use crate::error::{ErrorKind, IoError};
 use crate::facts;
 use crate::lists::{name_kind, version};
+use crate::routes::read_routes;
 use base64::Engine;
 use berth_api::cluster::EndpointType;
 use berth_api::gateway::ClusterName;
@@ -80,7 +81,7 @@ impl Snapshot {
     }
 
     /// Takes in objects of a kind.
-    fn put_all(&mut self, kind: Kind, objects: impl IntoIterator<Item = Value>) {
+    pub(crate) fn put_all(&mut self, kind: Kind, objects: impl IntoIterator<Item = Value>) {
         for object in objects {
             self.put(kind, object);
         }
@@ -234,6 +235,7 @@ pub async fn observe_cluster(
     snapshot.put(Kind::Namespace, live);
     if ours {
         observe_control_plane(io, cluster, &key.name, &mut snapshot).await?;
+        read_routes(io, cluster, settings, &key.name, &mut snapshot).await?;
         read_audit_secrets(io, cluster, &key.name, &mut snapshot).await?;
         if reads_service_account(&settings.pull_secrets, &key, &snapshot.observed) {
             // Copies are made from these.

@@ -224,7 +224,8 @@ fn in_namespace(facts: &Facts<'_>, t: &Tenant<'_>, refused: bool, out: &mut Clus
     out.unreachable_nodes = isolation::nodes::unreachable(t);
     out.requeue_after = Some(requeue::after(t, out));
     let addons = inside::serving::looks_again(t, out.addons.as_deref().unwrap_or_default());
-    out.due = [out.due, leads::again(t), audit::looks_again(t), addons].into_iter().flatten().min();
+    let routes = endpoint::looks_again_at_routes(t);
+    out.due = [out.due, leads::again(t), audit::looks_again(t), addons, routes].into_iter().flatten().min();
     let ends = [out.pending.as_ref().map(|pending| pending.until), out.hold.as_ref().and_then(|hold| hold.until)];
     let ends = ends.map(|until| Some(until?.duration_since(t.now)).filter(SignedDuration::is_positive));
     out.due = [out.due, out.certificates.due].into_iter().chain(ends).flatten().min();

@@ -8,9 +8,10 @@ use berth_render::Kind;
 use std::collections::BTreeSet;
 
 /// Kinds whose leftovers are removed. Secrets are never: what holds keys goes only with its namespace.
-const PRUNED: [Kind; 6] = [
+const PRUNED: [Kind; 7] = [
     Kind::ConfigMap,
     Kind::Service,
+    Kind::TLSRoute,
     Kind::NetworkPolicy,
     Kind::PodDisruptionBudget,
     Kind::Deployment,

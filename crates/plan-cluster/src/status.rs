@@ -2,6 +2,7 @@
 
 use super::admission;
 use super::components::{self, Component};
+use super::endpoint::Routed;
 use super::inside::serving;
 use super::subject::Tenant;
 use super::{ClusterPlan, Input, Pending, adoptable, endpoint, validate};
@@ -53,7 +54,13 @@ pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>
         let nodes = super::vpc::endpoint(&cluster.spec).map(|(host, port)| ("nodes", host, port));
         let all = std::iter::once(("admin", host.clone(), *port)).chain(nodes);
         let endpoint = |(name, host, port): (&str, _, _)| PublishedEndpoint { name: name.into(), host, port };
-        status.endpoints = all.map(endpoint).collect();
+        let all: Vec<_> = all.map(endpoint).collect();
+        status.endpoints = match endpoint::routed(&t).filter(|_| endpoint::is_behind_routes_alone(&t)) {
+            None | Some(Routed { leads: Some(true), .. }) => all,
+            // At its name nobody is led to it.
+            Some(Routed { leads: Some(false), .. }) => all.into_iter().skip(1).collect(),
+            Some(Routed { leads: None, .. }) => status.endpoints,
+        };
     }
     match &observed.published {
         Published::Ours { .. } => {
@@ -119,14 +126,21 @@ fn verdicts(t: &Tenant<'_>, planned: &ClusterPlan, failure: Option<&Failure>) ->
         serving::verdict(t, told).map(|addons| unknown(T::AddonsReady).unwrap_or(addons)).filter(|_| !deleting);
     let missed = endpoint::missed_by_pods(t, &pods_reach).or_else(|| serving::down(t, told).filter(|_| !deleting));
     let missed = missed.filter(|_| ready.status == Some(true));
+    let unrouted = endpoint::unrouted(t).filter(|_| ready.status == Some(true) && !deleting);
+    let awaited = unrouted.clone().filter(|(reason, _)| *reason == Reason::Waiting);
+    let missed = unrouted.or(missed);
     let over = |own: Verdict, status| match &missed {
+        // What comes by itself is nothing that is wrong.
+        Some((Reason::Waiting, _)) if own.type_ == T::Degraded => own,
         Some(missed) => endpoint::over(own, status, missed),
         None => own,
     };
     let ready = over(ready, false);
-    let moving = plan.stages.iter().find(|s| s.state.goes_on()).and_then(Stage::sentence);
+    let moving = plan.stages.iter().find(|s| s.state.goes_on()).and_then(Stage::sentence).or(awaited);
     let progressing = verdicts::progressing(moving, cluster.spec.paused, deleting);
     let vpc = cluster.spec.vpc.is_some().then(|| unknown(T::VPCReady).unwrap_or_else(|| super::vpc::verdict(t)));
+    let routed = endpoint::routed(t).map(|routed| unknown(T::RouteAccepted).unwrap_or(routed.verdict));
+    let routed = routed.filter(|_| !deleting);
     let status = cluster.status.as_ref();
     let was_up = status.is_some_and(|s| s.version.is_some()) && !deleting;
     let old = status.map_or(&[][..], |s| &s.conditions);
@@ -148,7 +162,7 @@ fn verdicts(t: &Tenant<'_>, planned: &ClusterPlan, failure: Option<&Failure>) ->
     let backup = backup.filter(|_| !deleting);
     let upgrade = super::preflight::verdict(t);
     let update = super::update::verdict(t);
-    all.into_iter().chain(addons).chain(vpc).chain(backup).chain(upgrade).chain(update).collect()
+    all.into_iter().chain(addons).chain(vpc).chain(routed).chain(backup).chain(upgrade).chain(update).collect()
 }
 
 /// What the API's answer says. None: it was not asked.

@@ -64,6 +64,8 @@ pub struct Observed {
     pub refused_host: Option<TenantText>,
     /// Who else has `spec.endpoint.host` at the platform's gateway.
     pub host_is_of: Option<ClusterName>,
+    /// Whether the meta cluster serves `TLSRoute`s, which are among the objects then.
+    pub routes: RoutesSeen,
     /// The volumes of etcd's members, by member: read where the spec asks more of their nodes than what runs.
     pub volumes: BTreeMap<String, Volume>,
     /// What etcd's members said, if they were asked.
@@ -105,6 +107,20 @@ pub enum AttachmentSeen {
     Missing,
     /// There.
     Found(Value),
+}
+
+/// Whether the meta cluster serves `TLSRoute`s.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum RoutesSeen {
+    /// Not looked at: nothing needs them.
+    #[default]
+    NotAsked,
+    /// In the version that Berth writes.
+    Served,
+    /// Not in that version, but in these, such as `v1alpha3`. None: not at all.
+    Missing(Vec<String>),
+    /// Whoever looked may not list them.
+    Denied,
 }
 
 /// The admin kubeconfig in the `Cluster`'s namespace.

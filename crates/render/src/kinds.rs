@@ -95,6 +95,8 @@ kinds! {
     PersistentVolumeClaim: "", "v1", "persistentvolumeclaims", Namespaced, Observed;
     /// `v1` Service.
     Service: "", "v1", "services", Namespaced, Applied;
+    /// `gateway.networking.k8s.io/v1` TLSRoute (where a platform's own Gateway leads to tenants).
+    TLSRoute: "gateway.networking.k8s.io", "v1", "tlsroutes", Namespaced, Applied;
     /// `v1` Endpoints (in tenants).
     Endpoints: "", "v1", "endpoints", Namespaced, Applied;
     /// `discovery.k8s.io/v1` EndpointSlice (in tenants).
@@ -202,6 +204,7 @@ impl Kind {
                 | Self::Service
                 | Self::StatefulSet
                 | Self::Deployment
+                | Self::TLSRoute
                 | Self::Job
                 | Self::Pod,
             ) => &["list", "watch"],
@@ -216,11 +219,22 @@ impl Kind {
                 | Self::ClusterRevision
                 | Self::StatefulSet
                 | Self::Deployment
+                | Self::TLSRoute
                 | Self::Job,
             ) => &["get", "list", "create", "patch", "delete"],
             (Place::ControlPlane, Self::PersistentVolumeClaim) => &["get", "list", "patch", "delete"],
             (Place::ControlPlane, Self::Pod) => &["get", "list", "delete"],
             _ => &[],
+        }
+    }
+
+    /// Of [`Kind::verbs`], those that the operator has whatever the chart's values say: what it made it can also remove. The others, of a kind that
+    /// only one engine of the gateway has, go with that engine.
+    pub fn verbs_always(self, place: Place) -> &'static [&'static str] {
+        match (place, self) {
+            (Place::Everywhere, Self::TLSRoute) => &[],
+            (Place::ControlPlane, Self::TLSRoute) => &["list", "delete"],
+            _ => self.verbs(place),
         }
     }
 
@@ -317,6 +331,7 @@ mod tests {
                 assert!(!(kind == Kind::Secret && place == Place::Everywhere && reads));
                 assert!(!verbs.contains(&"create") || kind.applied(), "{kind} is never applied");
                 assert!(!verbs.contains(&"create") || verbs.contains(&"patch"), "{kind}: apply needs both");
+                assert!(kind.verbs_always(place).iter().all(|verb| verbs.contains(verb)), "{kind}");
             }
         }
     }

@@ -4,6 +4,7 @@
 //! * [`canary`]: pieces of private keys, to be looked for where they must not be.
 //! * [`world`]: what the cluster's own controllers and kubelets would do, as far as it matters here.
 //! * [`fault`]: a service under kube's `Client` that counts mutating calls and breaks the one you name.
+//! * [`gateway_api`]: the CustomResourceDefinition of a kind that a meta cluster may have.
 //! * [`kinds`]: an object of every kind of Kubernetes' own.
 //! * [`oracle`]: end states and call counts, masked so that two runs can be compared.
 //! * [`policies`]: who may reach whom, by NetworkPolicies.
@@ -31,6 +32,7 @@ pub mod debian;
 pub mod fault;
 pub mod fixtures;
 pub mod forward;
+pub mod gateway_api;
 pub mod kinds;
 pub mod oracle;
 pub mod patience;

@@ -12,11 +12,15 @@ use serde_json::{Value, json};
 const NAMESPACE: &str = "berth-gateway";
 const DOMAIN: &str = "api.gateway.test";
 
+/// A `Gateway` of the platform's own beside it, whose controller is this test.
+const BESIDE_ROUTES: [&str; 3] =
+    ["gateway.engines={Berth,GatewayAPI}", "gateway.parents[0].namespace=edge", "gateway.parents[0].name=tenants"];
+
 #[test]
 #[ignore = "make test-all: a machine with a kubelet of its own; what the gateway does is tested in its crate with connections"]
 fn two_tenants_have_one_address() {
     berth_e2e::run("gateway", |world| {
-        let address = install(world, &[])?;
+        let address = install(world, &BESIDE_ROUTES.map(str::to_owned))?;
         let images = images::of_nodes()?;
         machines::with(world, &["behind"], None, &images, |workers| work(world, &address, &workers[0]))
     });
@@ -84,6 +88,7 @@ fn work(world: &World, address: &str, machine: &Worker) -> Result<()> {
     }
     what_does_not_count(world, &a, address)?;
     who_may_come(world, &b, &to_b)?;
+    routes(world, &a)?;
 
     println!("    back to an address of its own");
     b.change(&json!({"endpoint": {"type": "ClusterIP"}}))?;
@@ -190,6 +195,68 @@ fn who_may_come(world: &World, b: &Tenant<'_>, to_b: &str) -> Result<()> {
     b.change(&ranges(json!(["0.0.0.0/0"])))?;
     until("everybody to get in", || Kube::new(to_b)?.get("/version"))?;
     b.change(&json!({"endpoint": {"gateway": null}}))
+}
+
+/// A `Gateway` of the platform's own gets what it needs to lead there, its answer is followed, and all of it goes with the engine.
+fn routes(world: &World, a: &Tenant<'_>) -> Result<()> {
+    println!("    routes of the Gateway API");
+    a.wait_condition("RouteAccepted", "False", "NoGatewayAPI")?;
+    let file = tempfile::NamedTempFile::new()?;
+    std::fs::write(file.path(), berth_testkit::gateway_api::tls_route_text()?)?;
+    world.kubectl(&["apply", "--server-side", "-f", &file.path().display().to_string()])?;
+    world.kubectl(&[
+        "wait",
+        "--for=condition=Established",
+        "--timeout=60s",
+        "crd/tlsroutes.gateway.networking.k8s.io",
+    ])?;
+    let all = berth_e2e::kube_client::path("/apis/gateway.networking.k8s.io/v1", &a.cp_namespace, "tlsroutes");
+    let path = format!("{all}/kube-apiserver");
+    // Nothing tells the operator of it, so it is made to look.
+    world.kube.merge(&a.path(), &json!({"metadata": {"annotations": {"test.berth.dev/touched": "routes"}}}))?;
+    let route = until("the TLSRoute", || world.kube.get(&path))?;
+    ensure!(route["spec"]["hostnames"] == json!([name(a)]), "{route}");
+
+    let backend = &route["spec"]["rules"][0]["backendRefs"][0];
+    let service = backend["name"].as_str().context("a Service")?;
+    let service = world.kube.get(&format!("{}/{service}", core(&a.cp_namespace, "services")))?;
+    let ip = service["spec"]["clusterIP"].as_str().context("an address")?;
+    ensure!(service["spec"]["ports"][0]["port"] == backend["port"], "{service}");
+    let there = at(&a.kubeconfig()?, &format!("https://{ip}:{}", backend["port"]))?;
+    Kube::new(&under_name(&there, &name(a))?)?.get("/version").context("TLS with the route's name at its backend")?;
+
+    for (status, reason, says) in
+        [("False", "NotAllowedByListeners", "RouteNotAccepted"), ("True", "Accepted", "AsExpected")]
+    {
+        let of = |type_: &str, status: &str, reason: &str| {
+            json!({
+                "type": type_, "status": status, "reason": reason, "message": "by a test",
+                "observedGeneration": route["metadata"]["generation"], "lastTransitionTime": "2026-01-01T00:00:00Z",
+            })
+        };
+        let conditions = [of("Accepted", status, reason), of("ResolvedRefs", "True", "ResolvedRefs")];
+        let parent = json!({
+            "parentRef": route["spec"]["parentRefs"][0], "controllerName": "test.berth.dev/controller", "conditions": conditions,
+        });
+        world.kube.merge(&format!("{path}/status"), &json!({"status": {"parents": [parent]}}))?;
+        a.wait_condition("RouteAccepted", status, says)?;
+        a.wait_ready()?;
+    }
+    let gone = |what: &str| {
+        until(what, || {
+            ensure!(world.kube.find(&path)?.is_none(), "it is there");
+            Ok(())
+        })
+    };
+    a.change(&json!({"endpoint": {"gateway": {"maxConnections": 9}}}))?;
+    a.wait_condition("RouteAccepted", "False", "NotAllowed")?;
+    gone("no TLSRoute with limits")?;
+    a.change(&json!({"endpoint": {"gateway": null}}))?;
+    until("the TLSRoute again", || world.kube.get(&path))?;
+    install(world, &[])?;
+    gone("no TLSRoute without the engine")?;
+    a.wait_ready()?;
+    world.kubectl(&["delete", "crd", "tlsroutes.gateway.networking.k8s.io"]).map(|_| ())
 }
 
 fn metrics(world: &World, pod: &str) -> Result<String> {

@@ -80,7 +80,8 @@ pub struct Endpoint {
     /// The Service in front of the API servers.
     #[serde(default, skip_serializing_if = "EndpointService::is_default")]
     pub service: EndpointService,
-    /// Who may come through the platform's gateway, and how many, with type Gateway. A change restarts nothing.
+    /// Who may come through the platform's gateway, and how many, with type Gateway. A change restarts nothing. Only Berth's own gateway holds it:
+    /// where the platform has `GatewayAPI` among `gateway.engines`, `RouteAccepted` says what follows.
     #[serde(default, skip_serializing_if = "EndpointGateway::is_default")]
     pub gateway: EndpointGateway,
 }

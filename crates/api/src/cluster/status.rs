@@ -22,7 +22,7 @@ pub struct ClusterStatus {
     /// The minor version that the API servers emulate, such as `1.35`: after the first step of a change of the minor version. Absent
     /// otherwise.
     pub emulated_version: Option<String>,
-    /// Where the API is reached.
+    /// Where the API is reached. Where only a Gateway of the platform's own leads to it, `admin` is there while `RouteAccepted` has a Gateway that does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub endpoints: Vec<PublishedEndpoint>,
@@ -68,7 +68,7 @@ pub struct ClusterStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["revision"]))]
     pub history: Vec<RevisionSummary>,
-    /// Ready, Available, Progressing, Degraded, PKIReady, EtcdAvailable, ControlPlaneAvailable, PodsReachAPI; with add-ons AddonsReady; with `spec.vpc` VPCReady; UpgradeReady while there is a next minor version; UpdateAvailable, Reconciling and
+    /// Ready, Available, Progressing, Degraded, PKIReady, EtcdAvailable, ControlPlaneAvailable, PodsReachAPI; with add-ons AddonsReady; with `spec.vpc` VPCReady; with a Gateway of the platform's own RouteAccepted; UpgradeReady while there is a next minor version; UpdateAvailable, Reconciling and
     /// Stalled while they are True.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions_schema")]

@@ -129,7 +129,7 @@ pub(super) fn report(seen: &Seen, now: Timestamp) -> Report {
     let meta = &cluster.metadata;
     let status = cluster.status.clone().unwrap_or_default();
     let ready = find(&status.conditions, ConditionType::Ready);
-    let endpoint = status.endpoints.first().map(|e| {
+    let endpoint = status.endpoints.iter().find(|e| e.name == "admin").map(|e| {
         let host = if e.host.contains(':') { format!("[{}]", e.host) } else { e.host.clone() };
         format!("https://{host}:{}", e.port)
     });

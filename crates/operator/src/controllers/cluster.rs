@@ -2,6 +2,7 @@
 
 mod look;
 mod probe;
+mod route;
 
 use super::driver::{Controller, Observation, Observed, Request};
 use super::watches::Watches;
@@ -11,6 +12,7 @@ use berth_api::{EtcdCluster, labels, names};
 use berth_kubeio::{ResourceRef, observe_cluster, without_network};
 use berth_plan::MetaCluster;
 use berth_plan::fleet::TenantId;
+use berth_plan::settings::Engine;
 use berth_plan_cluster::{ClusterPlanner, pods_without_network};
 use berth_render::Kind;
 use jiff::Timestamp;
@@ -21,6 +23,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::ObjectMeta;
 use kube::runtime::reflector::ObjectRef;
 use probe::IdleCheck;
+use route::TlsRoute;
 use std::sync::Arc;
 
 impl Controller for Cluster {
@@ -36,6 +39,8 @@ impl Controller for Cluster {
     fn watches(watches: Watches<Self>) -> Watches<Self> {
         let watches = watches.namespaces().metadata::<Service>().metadata::<EtcdCluster>();
         let watches = watches.metadata::<NetworkPolicy>().metadata::<PodDisruptionBudget>();
+        let routes = watches.settings.gateway.as_ref().is_some_and(|gateway| gateway.has(Engine::GatewayAPI));
+        let watches = if routes { watches.optional::<TlsRoute>() } else { watches };
         watches.status::<Deployment>().status::<StatefulSet>().status::<Pod>()
     }
 

@@ -124,7 +124,8 @@ pub(super) async fn run<C: Controller>(ctx: Arc<Context>, stop: CancellationToke
         .with_config(config)
         .trigger_backoff(watches::Backoff::none());
     let (tenants, watched) = (ctx.metrics.tenants.clone(), idle_objects.clone());
-    let watches = Watches { controller, client, idle_objects: watched, objects: reader, tenants };
+    let settings = ctx.settings.clone();
+    let watches = Watches { controller, client, idle_objects: watched, objects: reader, tenants, settings };
     let mut all = C::watches(watches).controller;
     if C::USES_ADDRESSES {
         all = all.reconcile_all_on(ctx.address_changes());

@@ -7,6 +7,7 @@ use super::status_changes::{StatusWatched, status_changes};
 use crate::context::Context;
 use crate::metrics::{Orphan, Tenants};
 use berth_kubeio::IoError;
+use berth_plan::Settings;
 use berth_render::ObjectKey;
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::Namespace;
@@ -94,6 +95,7 @@ pub(super) struct Watches<C: Controller> {
     pub(super) idle_objects: Arc<IdleObjects<C>>,
     pub(super) objects: Store<PartialObjectMeta<C>>,
     pub(super) tenants: Arc<Tenants>,
+    pub(super) settings: Arc<Settings>,
 }
 
 impl<C: Controller> Watches<C> {
@@ -133,6 +135,17 @@ impl<C: Controller> Watches<C> {
         self.with(all.touched_objects())
     }
 
+    /// As [`Watches::metadata`], of a kind that the API server may not have. Until it has it, nothing is said: plans say so.
+    pub(super) fn optional<K>(self) -> Self
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
+        let api = Api::<PartialObjectMeta<K>>::all(self.client.clone());
+        let all = watcher(api, in_pages().labels(C::CHILDREN));
+        let all = all.modify(|o| o.metadata.managed_fields = None).backoff(Backoff::for_a_kind_to_come());
+        self.with(all.touched_objects().filter(|event| std::future::ready(!is_not_there(event))))
+    }
+
     /// Changes of a kind whose status changes many times before it matters: those that matter.
     pub(super) fn status<K: StatusWatched>(self) -> Self {
         let all = watcher(Api::all(self.client.clone()), in_pages().labels(C::CHILDREN));
@@ -152,6 +165,14 @@ impl<C: Controller> Watches<C> {
         self.controller = self.controller.watches_stream(children, owner);
         self
     }
+}
+
+/// The API server does not have the kind.
+fn is_not_there<K>(event: &watcher::Result<K>) -> bool {
+    let Err(watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error)) = event else {
+        return false;
+    };
+    matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
 /// Control-plane namespaces whose object does not exist. One that is ending is on its way out.
@@ -184,6 +205,11 @@ impl Backoff {
     pub(crate) fn for_watches() -> Self {
         let first = Duration::from_millis(200);
         Self { first, most: Duration::from_secs(5), next: first }
+    }
+
+    /// A kind that comes is nothing to hurry for, and one that does not costs a call each time.
+    fn for_a_kind_to_come() -> Self {
+        Self { most: Duration::from_secs(30), ..Self::for_watches() }
     }
 
     /// For a controller: none, since each watch has its own. One for all would add up: while it waits for the error of

@@ -180,7 +180,7 @@ pub(crate) fn settings() -> Settings {
     let account = ("berth-system".into(), "berth-operator".into());
     let (node_ports, hosts) = (vec!["31900-31909".to_owned()], vec!["*.acme.example".to_owned()]);
     let writers = Writers { node_ports, hosts, ..Writers::default() };
-    let gateway = Some(Gateway { domain: GATEWAY.to_owned(), port: 8443, named_port: 8444, only_from: None });
+    let gateway = Some(Gateway { domain: GATEWAY.to_owned(), port: 8443, named_port: 8444, ..Gateway::default() });
     Settings { service_account: Some(account), vpc, gateway, writers, ..Settings::default() }
 }
 

@@ -18,4 +18,5 @@ mod kubelet;
 mod minor;
 mod refusals;
 mod revisions;
+mod route;
 mod vpc;

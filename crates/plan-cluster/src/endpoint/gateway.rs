@@ -61,7 +61,7 @@ fn no_range(text: &str) -> State {
     State::blocked(Reason::InvalidSpec, why)
 }
 
-/// The namespace from which alone clients come, if the platform wants that and no kubeconfig leads past the gateway.
+/// The namespace of Berth's own gateway, if the platform wants clients to come through gateways alone and no kubeconfig leads past these.
 pub(crate) fn only_from<'a>(t: &'a Tenant<'_>) -> Option<&'a str> {
     let namespace = t.settings.gateway.as_ref()?.only_from.as_deref()?;
     let asked = t.cluster.spec.endpoint.type_ == EndpointType::Gateway;

@@ -2,6 +2,7 @@
 
 use super::facts::authority;
 use super::pods::{Family, Misfit};
+use super::route::is_alone;
 use crate::inside::serving;
 use crate::subject::Tenant;
 use crate::vpc;
@@ -40,6 +41,12 @@ pub(crate) fn verdict(t: &Tenant<'_>, told: &[AddonStatus]) -> Verdict {
                 format!(", from where the add-on api-proxy on each node leads to {}", authority(host, *port))
             });
             of(Some(true), Reason::AsExpected, format!("Service kubernetes leads to {at}{on}"))
+        }
+        Some(Misfit::Name(name)) if is_alone(t) => {
+            let message = format!(
+                "Service kubernetes leads to {at}, which nodes outside the meta cluster do not reach: it cannot lead to a name, and the platform's Gateways find the API by the name {name} alone. Set spec.endpoint.advertiseAddress to an IP address at which nodes reach the API without them, or another spec.endpoint.type"
+            );
+            of(Some(false), Reason::NoIPAddress, message)
         }
         Some(Misfit::Name(name)) if t.endpoint.behind.is_some() => {
             let message = format!(

@@ -1,12 +1,13 @@
 //! The stage.
 
-use super::{gateway, node_port};
+use super::{gateway, node_port, route};
 use crate::components::ALL;
 use crate::ours::ensure;
 use crate::subject::Tenant;
 use crate::validate::writers;
 use berth_api::cluster::EndpointType;
 use berth_api::conditions::Reason;
+use berth_api::gateway::Exposed;
 use berth_api::names;
 use berth_plan::model::{Stage, StageId, State};
 use berth_plan::objects::service_address::{self, ServiceAddress};
@@ -20,15 +21,17 @@ pub(crate) fn stage(t: &Tenant<'_>) -> Stage {
     let mut stage = Stage::new(StageId::Endpoint, State::Ready);
     let service = t.key(Kind::Service, names::APISERVER);
     match objects(t) {
-        Ok(objects) => {
+        Ok((objects, exposed)) => {
             for object in objects {
                 ensure(&mut stage, t.observed, object);
             }
+            route::put(t, &mut stage, Ok(exposed.as_ref()));
             service_address::keep(&mut stage, t.observed, &service, || address_before(t));
         }
         Err(state) => {
             stage.owns.push(service);
             stage.state = state;
+            route::put(t, &mut stage, Err(()));
         }
     }
     if let (true, Some(state)) = (stage.state.is_done(), without_address(t).or_else(|| node_port::state(t))) {
@@ -37,7 +40,8 @@ pub(crate) fn stage(t: &Tenant<'_>) -> Stage {
     stage
 }
 
-fn objects(t: &Tenant<'_>) -> Result<Vec<Object>, State> {
+/// With what leads to the tenant by its name.
+fn objects(t: &Tenant<'_>) -> Result<(Vec<Object>, Option<Exposed>), State> {
     let templates = t.templates().ok_or_else(|| State::waiting("the pinned templates"))?;
     let endpoint = &t.cluster.spec.endpoint;
     writers::service(&endpoint.service, &t.settings.writers)?;
@@ -60,10 +64,12 @@ fn objects(t: &Tenant<'_>) -> Result<Vec<Object>, State> {
     let objects = render_apiserver_service(templates, &values)?;
     let host = t.endpoint.host.as_ref().ok().and_then(Option::as_deref);
     let host = host.filter(|_| endpoint.type_ == EndpointType::Gateway);
-    match exposed {
-        Some(exposed) => objects.into_iter().map(|object| gateway::tell(object, &exposed, host)).collect(),
-        None => Ok(objects),
-    }
+    let told = objects.into_iter().map(|object| match &exposed {
+        Some(exposed) => gateway::tell(object, exposed, host),
+        None => Ok(object),
+    });
+    let marked = told.map(|told| told.map(|object| route::mark(t, object, exposed.as_ref())));
+    Ok((marked.collect::<Result<_, _>>()?, exposed))
 }
 
 /// Why nothing is published, or nothing new inside the tenant.

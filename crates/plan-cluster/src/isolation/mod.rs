@@ -17,11 +17,13 @@ use super::validate::without_ranges;
 use berth_api::{labels, names};
 use berth_plan::meta_cluster::addresses::{Closed, MetaRanges};
 use berth_plan::model::{Stage, State};
+use berth_plan::settings::Engine;
 use berth_render::Kind;
 use ends::{API, Allow, End, Port};
 use ipnet::IpNet;
 use ranges::{EVERYWHERE, blocks};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// Name of the policy that denies everything to every pod.
 const DEFAULT_DENY: &str = "default-deny";
@@ -30,6 +32,9 @@ const OPERATOR: [(&str, &str); 2] = [("app.kubernetes.io/name", "berth"), (label
 
 /// Likewise of the gateway's.
 const GATEWAY: [(&str, &str); 2] = [("app.kubernetes.io/name", "berth"), (labels::COMPONENT, "gateway")];
+
+/// Likewise of `berth-access`.
+const ACCESS: [(&str, &str); 2] = [("app.kubernetes.io/name", "berth"), (labels::COMPONENT, "access")];
 
 /// Puts the policies into the stage. Without them no pod is started.
 pub(super) fn policies(t: &Tenant<'_>, stage: &mut Stage) {
@@ -130,7 +135,7 @@ fn peers(t: &Tenant<'_>, end: End, meta: &MetaRanges) -> Vec<Value> {
     let isolation = &t.settings.isolation;
     match end {
         End::Operator => t.settings.service_account.iter().map(|(ns, _)| pods_of(ns, OPERATOR)).collect(),
-        End::Gateway => only_from(t).map(|namespace| pods_of(namespace, GATEWAY)).into_iter().collect(),
+        End::Gateway => gateways(t),
         End::Dns => isolation.dns.clone(),
         End::Monitoring => isolation.monitoring.clone(),
         End::Stores => stores(t, meta),
@@ -140,6 +145,20 @@ fn peers(t: &Tenant<'_>, end: End, meta: &MetaRanges) -> Vec<Value> {
             name(end).map(|n| json!({"podSelector": {"matchLabels": {(labels::COMPONENT): n}}})).into_iter().collect()
         }
     }
+}
+
+/// Where clients come from, if from nowhere else: the pods of Berth's own gateway, the namespaces of the platform's `Gateway`s, and `berth-access`,
+/// which goes past the latter.
+fn gateways(t: &Tenant<'_>) -> Vec<Value> {
+    let (Some(namespace), Some(gateway)) = (only_from(t), &t.settings.gateway) else { return vec![] };
+    let own = gateway.has(Engine::Berth).then(|| pods_of(namespace, GATEWAY));
+    let parents: BTreeSet<&str> = gateway.parents.iter().map(|parent| &*parent.namespace).collect();
+    let parents = parents
+        .into_iter()
+        .map(|parent| json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": parent}}}));
+    let access = t.settings.access.as_ref().filter(|access| access.gateway.is_none());
+    let access = access.map(|access| pods_of(&access.namespace, ACCESS));
+    own.into_iter().chain(parents).chain(access).collect()
 }
 
 fn pods_of(namespace: &str, labels: [(&str, &str); 2]) -> Value {

@@ -31,7 +31,7 @@ fn a_tenant_is_reached_at_its_service_and_through_the_gateway_if_it_is_behind_th
     assert_eq!(inside.server_name, "kube-apiserver.acme-9201d5e7.svc");
     assert!(endpoint::has_san(&f, &inside.server_name), "its certificate has that name");
     f.settings.gateway =
-        Some(Gateway { domain: "api.example.com".into(), port: 443, named_port: 444, only_from: None });
+        Some(Gateway { domain: "api.example.com".into(), port: 443, named_port: 444, ..Gateway::default() });
     f.cluster.spec.endpoint = serde_json::from_value(json!({"type": "Gateway"})).unwrap();
     assert_eq!(seen(&f), inside, "until the gateway knows it");
     f.rest();

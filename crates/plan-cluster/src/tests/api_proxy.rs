@@ -13,7 +13,7 @@ const OWN: &str = "acme-9201d5e7.api.example.com";
 fn up(endpoint: Value, addons: Value) -> Fixture {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     f.settings.gateway =
-        Some(Gateway { domain: "api.example.com".into(), port: 443, named_port: 444, only_from: None });
+        Some(Gateway { domain: "api.example.com".into(), port: 443, named_port: 444, ..Gateway::default() });
     f.settings.writers.hosts = vec!["*".into()];
     f.settings.api_proxy_image = "registry.example.com/berth/api-proxy:1.0".into();
     f.has_nodes(3, 3);

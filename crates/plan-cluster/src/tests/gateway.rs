@@ -14,7 +14,7 @@ const OWN: &str = "acme-9201d5e7.api.example.com";
 fn up(endpoint: Value) -> Fixture {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     f.settings.gateway =
-        Some(Gateway { domain: "api.example.com".into(), port: 443, named_port: 444, only_from: None });
+        Some(Gateway { domain: "api.example.com".into(), port: 443, named_port: 444, ..Gateway::default() });
     f.settings.writers.hosts = vec!["*.acme.example".into()];
     ask(&mut f, endpoint);
     f.rest();

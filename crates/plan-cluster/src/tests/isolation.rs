@@ -9,7 +9,7 @@ use berth_api::backup::Store;
 use berth_api::cluster::EndpointType;
 use berth_plan::Action;
 use berth_plan::meta_cluster::addresses::{MetaRanges, network};
-use berth_plan::settings::{BackupStore, Backups, Gateway};
+use berth_plan::settings::{Access, BackupStore, Backups, Engine, Gateway, Parent};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use matrix::Matrix;
 use mutants::mutants;
@@ -81,6 +81,7 @@ fn where_the_gateway_is_the_only_way_nobody_else_gets_in_once_kubeconfigs_lead_t
             port: 443,
             named_port: 444,
             only_from: only_from.map(str::to_owned),
+            ..Gateway::default()
         })
     };
     f.settings.gateway = with(Some("berth-gateway"));
@@ -101,6 +102,44 @@ fn where_the_gateway_is_the_only_way_nobody_else_gets_in_once_kubeconfigs_lead_t
     f.cluster.spec.endpoint.type_ = EndpointType::ClusterIP;
     f.reconcile();
     are_as_listed(&matrix, &policies(&f), &allowed());
+}
+
+#[test]
+fn where_gateways_of_the_platform_lead_there_their_namespaces_get_in() {
+    let mut f = fixture();
+    let parent =
+        |namespace: &str, name: &str| Parent { namespace: namespace.into(), name: name.into(), section_name: None };
+    let with = |engines: &[Engine]| Gateway {
+        domain: "api.example.com".into(),
+        only_from: Some("berth-gateway".into()),
+        engines: engines.to_vec(),
+        parents: vec![parent("policy-webhooks", "a"), parent("policy-webhooks", "b")],
+        ..Gateway::default()
+    };
+    f.settings.gateway = Some(with(&[Engine::Berth, Engine::GatewayAPI]));
+    f.cluster.spec.endpoint.type_ = EndpointType::Gateway;
+    super::endpoint::come_up(&mut f);
+    let matrix = Matrix::new();
+    let mut wanted = allowed_through_the_gateway();
+    let by_gateway: Vec<_> = wanted.iter().filter(|c| c.1 == "gateway").copied().collect();
+    assert!(!by_gateway.is_empty());
+    for from in ["webhook", "webhooks-neighbour"] {
+        wanted.extend(by_gateway.iter().map(|c| (c.0, from, c.2, c.3, c.4)));
+    }
+    are_as_listed(&matrix, &policies(&f), &wanted);
+    f.settings.gateway = Some(with(&[Engine::GatewayAPI]));
+    f.reconcile();
+    wanted.retain(|c| c.1 != "gateway");
+    are_as_listed(&matrix, &policies(&f), &wanted);
+    // berth-access has no gateway that it could go through.
+    let access =
+        |gateway: Option<&str>| Access { namespace: "berth-access".into(), gateway: gateway.map(str::to_owned) };
+    let says = |f: &Fixture| policies(f).iter().any(|p| serde_json::to_string(p).unwrap().contains("berth-access"));
+    for (gateway, lets_in) in [(Some("gw:443"), false), (None, true)] {
+        f.settings.access = Some(access(gateway));
+        f.reconcile();
+        assert_eq!(says(&f), lets_in, "{gateway:?}");
+    }
 }
 
 #[track_caller]

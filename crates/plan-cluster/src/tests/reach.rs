@@ -102,7 +102,8 @@ fn tenant(case: &str, family: &str) -> Fixture {
     spec["endpoint"] = endpoint;
     let mut f = Fixture::new(spec);
     f.meta().addresses = Ok(meta());
-    f.settings.gateway = Some(Gateway { domain: "gw.example.com".into(), port: 443, named_port: 444, only_from: None });
+    f.settings.gateway =
+        Some(Gateway { domain: "gw.example.com".into(), port: 443, named_port: 444, ..Gateway::default() });
     f.settings.writers.hosts = vec!["acme.example.com".into()];
     let ingress = balancer.split('+').filter_map(of_name).map(|given| {
         if given.parse::<std::net::IpAddr>().is_ok() { json!({"ip": given}) } else { json!({"hostname": given}) }

@@ -2,6 +2,7 @@
 
 use super::networks::{NETWORK_IS_IMMUTABLE, disjoint_from_meta, networks};
 use super::{kubelet, new_tenant, vpc, writers};
+use crate::endpoint::refused_without_berths;
 use crate::isolation::private;
 use crate::proxy;
 use crate::subject::Tenant;
@@ -34,6 +35,7 @@ const CHECKS: &[Check] = &[
     Check { when: When::New, field: "", refuses: |t| new_tenant(&t.cluster.spec).err() },
     Check { when: When::Always, field: "network.nodeCIDRs", refuses: private::refusal },
     Check { when: When::Always, field: "proxy", refuses: proxy::refusal },
+    Check { when: When::Always, field: "endpoint.gateway", refuses: refused_without_berths },
     Check {
         when: When::Always,
         field: "deletion.dataPolicy",

@@ -88,7 +88,9 @@ mod tests {
             "isolation": {"monitoring": [{}], "privateNetworks": {"allowed": ["10.20.0.0/16"], "olderTenants": "Closed"}},
             "writers": {"vpc": ["a=b"], "backups": {"endpoints": ["https://s3.team"]}},
             "vpc": {"rules": "Interface"},
-            "gateway": {"domain": "api.example.com", "port": 443},
+            "gateway": {
+                "domain": "api.example.com", "port": 443, "engines": ["GatewayAPI"], "parents": [{"namespace": "edge", "name": "tls"}],
+            },
             "access": {"namespace": "berth-access"},
             "apiProxy": {"image": "registry/api-proxy:1"},
             "admissionPolicies": {"enabled": true},
@@ -142,7 +144,7 @@ mod tests {
         assert_eq!((isolation.monitoring.len(), isolation.private_networks.len()), (1, 1));
         assert_eq!(isolation.older_tenants, OlderTenants::Closed);
         assert_eq!((writers, vpc), (config.writers, config.vpc));
-        assert!(gateway.is_some() && gateway == config.gateway);
+        assert!(gateway.as_ref().is_some_and(|gateway| gateway.parents.len() == 1) && gateway == config.gateway);
         assert!(access.is_some() && access == config.access);
         assert_eq!(api_proxy_image, "registry/api-proxy:1");
         assert_eq!(may_change, config.may_change);

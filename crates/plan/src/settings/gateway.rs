@@ -11,11 +11,61 @@ pub struct Gateway {
     pub port: u16,
     /// The port on which it finds them by a name in a PROXY header, as `berth-api-proxy` on tenants' nodes sends it. Default 6444.
     pub named_port: u16,
-    /// The gateway's namespace, if tenants' API servers take clients' connections from there alone. Default: from everywhere.
+    /// The namespace of Berth's own gateway, if tenants' API servers take clients' connections from the engines alone. Default: from everywhere.
     pub only_from: Option<String>,
+    /// What carries connections, without repetitions; at least one. Default: Berth's own gateway.
+    pub engines: Vec<Engine>,
+    /// Where routes of the Gateway API lead in from. Empty unless that is among the engines.
+    pub parents: Vec<Parent>,
+}
+
+/// What leads clients to a tenant by the name in TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum Engine {
+    /// `berth-gateway`.
+    Berth,
+    /// What the platform has of the Gateway API, by a `TLSRoute` of each tenant.
+    GatewayAPI,
+}
+
+/// A `Gateway` of the Gateway API that passes TLS through.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Parent {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The listener. Default: whichever takes the route.
+    pub section_name: Option<String>,
+}
+
+impl std::fmt::Display for Parent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Gateway {}/{}", self.namespace, self.name)?;
+        self.section_name.as_ref().map_or(Ok(()), |section| write!(f, " (listener {section})"))
+    }
+}
+
+impl Default for Gateway {
+    fn default() -> Self {
+        Self {
+            domain: String::new(),
+            port: 6443,
+            named_port: 6444,
+            only_from: None,
+            engines: vec![Engine::Berth],
+            parents: vec![],
+        }
+    }
 }
 
 impl Gateway {
+    /// Whether this carries connections.
+    pub fn has(&self, engine: Engine) -> bool {
+        self.engines.contains(&engine)
+    }
+
     /// The name of the tenant that has this control-plane namespace.
     pub fn name(&self, cp_namespace: &str) -> String {
         format!("{cp_namespace}.{}", self.domain)
@@ -33,17 +83,20 @@ pub(super) struct OfFile {
     port: i64,
     named_port: i64,
     only_from: Option<String>,
+    engines: Vec<Engine>,
+    parents: Vec<Parent>,
 }
 
 impl Default for OfFile {
     fn default() -> Self {
-        Self { domain: String::new(), port: 6443, named_port: 6444, only_from: None }
+        let Gateway { domain, port, named_port, only_from, engines, parents } = Gateway::default();
+        Self { domain, port: port.into(), named_port: named_port.into(), only_from, engines, parents }
     }
 }
 
 impl OfFile {
     pub(super) fn read(self) -> Result<Gateway, String> {
-        let Self { domain, port, named_port, only_from } = self;
+        let Self { domain, port, named_port, only_from, engines, parents } = self;
         if domain.is_empty() {
             return Err(
                 "gateway.domain: it is missing. Set the DNS name below which each tenant gets one, such as api.example.com"
@@ -70,8 +123,51 @@ impl OfFile {
                 "gateway.namedPort: {named_port} is gateway.port, too, where clients send no PROXY header. Set another port"
             ));
         }
-        Ok(Gateway { domain, port, named_port, only_from })
+        let engines = read_engines(&engines, &parents)?;
+        Ok(Gateway { domain, port, named_port, only_from, engines, parents })
     }
+}
+
+fn read_engines(all: &[Engine], parents: &[Parent]) -> Result<Vec<Engine>, String> {
+    let mut engines: Vec<Engine> = vec![];
+    for engine in all {
+        if !engines.contains(engine) {
+            engines.push(*engine);
+        }
+    }
+    if engines.is_empty() {
+        return Err("gateway.engines: it is empty. Set Berth, GatewayAPI, or both".to_owned());
+    }
+    match (engines.contains(&Engine::GatewayAPI), parents.is_empty()) {
+        (true, true) => {
+            return Err(
+                "gateway.parents: it is empty, and gateway.engines has GatewayAPI. Set namespace and name of the Gateway that passes TLS through"
+                    .to_owned(),
+            );
+        }
+        (false, false) => {
+            return Err(
+                "gateway.parents: it is set, and gateway.engines has no GatewayAPI. Add that, or remove gateway.parents"
+                    .to_owned(),
+            );
+        }
+        _ => {}
+    }
+    for (at, parent) in parents.iter().enumerate() {
+        if parent.namespace.is_empty() || parent.name.is_empty() {
+            return Err(format!("gateway.parents[{at}]: namespace or name is missing. Set both"));
+        }
+        // As the CustomResourceDefinition has it: beside one with a listener, one without would have all.
+        let same = |other: &&Parent| (&other.namespace, &other.name) == (&parent.namespace, &parent.name);
+        let is_twice = |other: &Parent| other.section_name.is_none() || other.section_name == parent.section_name;
+        if parents[..at].iter().filter(same).any(|other| is_twice(other) || parent.section_name.is_none()) {
+            return Err(format!(
+                "gateway.parents[{at}]: {}/{} is there twice. Remove one, or give each another sectionName",
+                parent.namespace, parent.name
+            ));
+        }
+    }
+    Ok(engines)
 }
 
 /// The hosts that tenants behind the gateway may have: names, `*.` and a name, or `*`.
@@ -111,13 +207,49 @@ mod tests {
         }
         let read = |text| read(text).unwrap().unwrap();
         let given = read("gateway: {domain: api.example.com}");
-        assert_eq!(given, Gateway { domain: "api.example.com".into(), port: 6443, named_port: 6444, only_from: None });
+        assert_eq!(given, Gateway { domain: "api.example.com".into(), ..Gateway::default() });
+        assert_eq!((given.port, given.named_port, &given.engines[..]), (6443, 6444, &[Engine::Berth][..]));
         assert_eq!(given.name("acme-0e1f2a3b"), "acme-0e1f2a3b.api.example.com");
         let only = read("gateway: {domain: api.example.com, onlyFrom: berth-gateway}").only_from;
         assert_eq!(only.as_deref(), Some("berth-gateway"));
         let given = read("gateway: {domain: api-1.example, port: 443, namedPort: 444}");
         assert_eq!((given.port, given.named_port), (443, 444));
         assert_eq!(Config::parse("gateway: {domain: a.b, name: x}").unwrap().unknown, ["gateway.name"]);
+    }
+
+    #[test]
+    fn engines_and_parents_go_together() {
+        let with = |more: &str| read(&format!("gateway: {{domain: a.b, {more}}}")).map(Option::unwrap);
+        let both = with(
+            "engines: [Berth, GatewayAPI, Berth], parents: [{namespace: edge, name: tls}, {namespace: edge, name: b, sectionName: c}]",
+        );
+        let both = both.unwrap();
+        assert_eq!(both.engines, [Engine::Berth, Engine::GatewayAPI]);
+        let named: Vec<_> = both.parents.iter().map(ToString::to_string).collect();
+        assert_eq!(named, ["Gateway edge/tls", "Gateway edge/b (listener c)"]);
+        for (wrong, why) in [
+            ("engines: []", "gateway.engines: it is empty. Set "),
+            ("engines: [GatewayAPI]", "gateway.parents: it is empty, and gateway.engines has GatewayAPI. Set "),
+            (
+                "parents: [{namespace: a, name: b}]",
+                "gateway.parents: it is set, and gateway.engines has no GatewayAPI. Add",
+            ),
+            ("engines: [GatewayAPI], parents: [{name: b}]", "gateway.parents[0]: namespace or name is missing. Set"),
+            (
+                "engines: [GatewayAPI], parents: [{namespace: a, name: b, sectionName: c}, {namespace: a, name: b}]",
+                "gateway.parents[1]: a/b is there twice. Remove",
+            ),
+            (
+                "engines: [GatewayAPI], parents: [{namespace: a, name: b}, {namespace: a, name: b}]",
+                "gateway.parents[1]: a/b is there twice. Remove",
+            ),
+        ] {
+            let said = with(wrong).unwrap_err();
+            assert!(said.starts_with(why), "{wrong}: {said}");
+        }
+        let two = "engines: [GatewayAPI], parents: [{namespace: a, name: b, sectionName: c}, {namespace: a, name: b, sectionName: d}]";
+        assert_eq!(with(two).unwrap().parents.len(), 2);
+        assert!(with("engines: [Envoy]").unwrap_err().contains("unknown variant"));
     }
 
     #[test]

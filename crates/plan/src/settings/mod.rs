@@ -14,7 +14,7 @@ pub use access::Access;
 pub use backups::{BackupStore, Backups, DefaultBackups, host, port};
 pub use config::Config;
 pub use flags::Flags;
-pub use gateway::Gateway;
+pub use gateway::{Engine, Gateway, Parent};
 pub use helpers::HelperDefaults;
 pub use may_change::MayChange;
 pub use rollouts::Rollouts;

@@ -36,16 +36,71 @@ fn configuration(objects: &[Value]) -> Value {
 #[test]
 fn without_it_nothing_of_it_is_there() {
     let objects = render("berth", &["--set", "gateway.domain=api.example.com,metrics.serviceMonitor=true"]);
-    let named: Vec<_> = objects.iter().filter(|o| o.to_string().contains("gateway")).collect();
+    // Routes that there may be from before can be removed.
+    let text = |o: &Value| o.to_string().replace("gateway.networking.k8s.io", "");
+    let named: Vec<_> = objects.iter().filter(|o| text(o).contains("gateway")).collect();
     assert!(named.is_empty(), "{named:?}");
 }
 
 #[test]
 fn the_operator_is_told_its_domain_and_port() {
     let told = |more: &[&str]| configuration(&on(more))["gateway"].clone();
-    assert_eq!(told(&[]), json!({"domain": "api.example.com", "port": 6443, "namedPort": 6444}));
-    let other = told(&["gateway.port=443", "gateway.namedPort=444"]);
-    assert_eq!(other, json!({"domain": "api.example.com", "port": 443, "namedPort": 444}));
+    let of = |port: u16, named: u16| json!({"domain": "api.example.com", "port": port, "namedPort": named, "engines": ["Berth"]});
+    assert_eq!(told(&[]), of(6443, 6444));
+    assert_eq!(told(&["gateway.port=443", "gateway.namedPort=444"]), of(443, 444));
+    assert_eq!(told(&["gateway.engines=null"]), of(6443, 6444), "values of an older chart");
+}
+
+/// A Gateway of the platform's own.
+const PARENT: [&str; 3] =
+    ["gateway.parents[0].namespace=edge", "gateway.parents[0].name=tls", "gateway.parents[0].sectionName=a"];
+
+fn with_engines(engines: &str, more: &[&str]) -> Vec<Value> {
+    on(&[&[engines], &PARENT[..], more].concat())
+}
+
+/// Verbs for TLSRoutes by ClusterRole.
+fn of_routes(objects: &[Value]) -> Vec<(String, Vec<Value>)> {
+    let roles = objects.iter().filter(|o| o["kind"] == "ClusterRole");
+    let verbs = |role: &Value| -> Vec<Value> {
+        let rules = role["rules"].as_array().into_iter().flatten();
+        rules.filter(|rule| rule["resources"] == json!(["tlsroutes"])).map(|rule| rule["verbs"].clone()).collect()
+    };
+    let named = |role: &Value| (role["metadata"]["name"].as_str().unwrap_or_default().to_owned(), verbs(role));
+    roles.map(named).filter(|(_, verbs)| !verbs.is_empty()).collect()
+}
+
+#[test]
+fn each_engine_brings_its_own_and_no_more() {
+    let home = |verbs: Vec<Value>| ("berth-control-plane-namespace".to_owned(), verbs);
+    let (always, remove) = (json!(["list", "delete"]), json!(["get", "create", "patch"]));
+    for objects in [render("berth", &[]), on(&[])] {
+        assert_eq!(of_routes(&objects), [home(vec![always.clone()])], "what it made before it can remove");
+    }
+    let watched = ("berth-operator".to_owned(), vec![json!(["list", "watch"])]);
+    let access = ["access.enabled=true", "access.tls.secretName=x", "gateway.exclusive=true"];
+    for (engines, own) in [("gateway.engines={GatewayAPI}", false), ("gateway.engines={Berth,GatewayAPI}", true)] {
+        let objects = with_engines(engines, &access);
+        assert_eq!(of_routes(&objects), [watched.clone(), home(vec![always.clone(), remove.clone()])]);
+        assert_eq!(!its_own(&objects).is_empty(), own, "{engines}");
+        let told = configuration(&objects);
+        assert_eq!(told["gateway"]["parents"], json!([{"namespace": "edge", "name": "tls", "sectionName": "a"}]));
+        assert_eq!(told["gateway"]["engines"].as_array().map(Vec::len), Some(1 + usize::from(own)));
+        assert_eq!(told["gateway"]["onlyFrom"], "berth-gateway");
+        assert_eq!(told["access"]["gateway"].is_string(), own, "{engines}");
+        // The policy that holds the label of names is there with either.
+        assert!(
+            objects
+                .iter()
+                .any(|o| o["kind"] == "ValidatingAdmissionPolicy" && o["metadata"]["name"] == "berth-gateway")
+        );
+        let dials = |o: &Value| {
+            o["kind"] == "NetworkPolicy"
+                && o["metadata"]["name"] == "berth-access"
+                && o.to_string().contains("berth-gateway")
+        };
+        assert_eq!(objects.iter().any(dials), own, "{engines}");
+    }
 }
 
 /// It is told of it without a gateway, too: tenants whose host is a name have the add-on as well.
@@ -242,6 +297,32 @@ fn values_of_it_that_make_no_sense_are_refused() {
             "gateway.namedPort: 6444 is gateway.port",
         ),
         (&["gateway.hostPort=70000"], "/gateway/hostPort"),
+        (&["gateway.engines={}"], "/gateway/engines"),
+        (&["gateway.engines={Envoy}"], "/gateway/engines"),
+        (&["gateway.engines={Berth,Berth}"], "/gateway/engines"),
+        (&["gateway.parents[0].name=a"], "/gateway/parents/0"),
+        (&["gateway.parents[0].namespace=a", "gateway.parents[0].name=A"], "/gateway/parents/0/name"),
+        (
+            &["gateway.enabled=true", "gateway.domain=a.b", "gateway.engines={GatewayAPI}"],
+            "gateway.parents: it is empty, and gateway.engines has GatewayAPI. Set namespace and name",
+        ),
+        (
+            &["gateway.enabled=true", "gateway.domain=a.b", PARENT[0], PARENT[1]],
+            "gateway.parents: it is set, and gateway.engines has no GatewayAPI. Add that, or remove",
+        ),
+        (
+            &[
+                "gateway.enabled=true",
+                "gateway.domain=a.b",
+                "gateway.engines={GatewayAPI}",
+                PARENT[0],
+                PARENT[1],
+                PARENT[2],
+                "gateway.parents[1].namespace=edge",
+                "gateway.parents[1].name=tls",
+            ],
+            "gateway.parents[1]: edge/tls is there twice. Remove one",
+        ),
         (&["gateway.service.type=ExternalName"], "/gateway/service/type"),
         (&["gateway.proxyProtocolFrom={10.0.0.1}"], "/gateway/proxyProtocolFrom"),
         (&["gateway.proxyProtocolFrom={10.0.0.0/33}"], "/gateway/proxyProtocolFrom"),

@@ -52,11 +52,11 @@ async fn children(team: &Team, io: &Io) -> Vec<(ObjectKey, Value)> {
         let object = io.get(&key).await.expect("get").unwrap_or_else(|| panic!("{key} is not there"));
         all.push((key, object));
     }
-    // This server has no API of network definitions, and the tenant no VPC.
+    // This server has no API of network definitions, and none of routes.
     let made = |kind: &Kind| {
         kind.namespaced()
             && kind.verbs(Place::ControlPlane).contains(&"create")
-            && *kind != Kind::NetworkAttachmentDefinition
+            && ![Kind::NetworkAttachmentDefinition, Kind::TLSRoute].contains(kind)
     };
     for kind in Kind::ALL.into_iter().filter(|k| made(k) || *k == Kind::RoleBinding) {
         for object in io.list(kind, &*team.cp_namespace, None).await.expect("list") {
