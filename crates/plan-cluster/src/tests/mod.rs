@@ -42,6 +42,7 @@ mod restore;
 mod revision;
 mod rights;
 mod room;
+mod sleep;
 mod trouble;
 mod turn;
 mod unread;
