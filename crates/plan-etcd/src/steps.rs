@@ -42,7 +42,9 @@ impl Steps {
         }
         if !s.acts() {
             if matches!(steps.sleep, SleepStep::Write(_)) {
-                steps.sleep = SleepStep::Hold("spec.paused to be false, and its pinned templates to be there".into());
+                let sleeps = s.record.operation.clone().filter(|_| s.sleeps());
+                let on = "spec.paused to be false, and its pinned templates to be there";
+                steps.sleep = sleeps.map_or_else(|| SleepStep::Hold(on.into()), SleepStep::Asleep);
             }
             if steps.restore != RestoreStep::None {
                 let on = "spec.paused to be false, and its pinned templates to be there";

@@ -82,7 +82,7 @@ pub(crate) fn decide_sleep(view: &SleepView<'_>) -> Next {
             let again = failed.as_ref().map(|Time(at)| *at + AGAIN).filter(|again| view.now < *again);
             let not_yet = again.map(|again| {
                 let at = again.strftime("%Y-%m-%dT%H:%M:%SZ");
-                format!("it did not come to sleep within 10 minutes, and is tried again at {at}")
+                format!("the next try at {at}, since it did not come to sleep within 10 minutes")
             });
             match not_yet.or_else(|| view.obstacle.clone()) {
                 Some(why) => Next { waits: Some(why), until: again, ..Next::default() },

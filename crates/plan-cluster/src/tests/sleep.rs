@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 
 impl Fixture {
     /// Up, with a pod of each component.
-    fn awake() -> Self {
+    pub(super) fn awake() -> Self {
         let mut f = Self::up(json!({"version": "1.36.3"}));
         f.pods_run();
         f.reconcile();
@@ -19,7 +19,7 @@ impl Fixture {
         components().for_each(|name| self.pods_of(name, Some("Running")));
     }
 
-    fn wants_sleep(&mut self, enabled: bool) {
+    pub(super) fn wants_sleep(&mut self, enabled: bool) {
         self.cluster.spec.hibernation.enabled = enabled;
         self.reconcile();
     }
@@ -68,7 +68,7 @@ impl Fixture {
         self.reconcile();
     }
 
-    fn asleep() -> Self {
+    pub(super) fn asleep() -> Self {
         let mut f = Self::awake();
         f.wants_sleep(true);
         f.ends(names::CONTROLLER_MANAGER);
@@ -79,7 +79,7 @@ impl Fixture {
         f
     }
 
-    fn comes_up(&mut self) {
+    pub(super) fn comes_up(&mut self) {
         self.pods_run();
         for _ in 0..4 {
             self.others();
@@ -166,7 +166,10 @@ fn one_in_the_middle_of_something_stays_awake_and_says_so() {
 
     let mut f = Fixture::awake();
     let labels = json!({"app.kubernetes.io/component": names::ETCD_BACKUP});
-    f.world.put(Fixture::key(Kind::Pod, "backup-x"), json!({"metadata": {"labels": labels}, "status": {"phase": "Running"}}));
+    f.world.put(
+        Fixture::key(Kind::Pod, "backup-x"),
+        json!({"metadata": {"labels": labels}, "status": {"phase": "Running"}}),
+    );
     f.wants_sleep(true);
     assert_eq!(f.sleep_state(), SleepState::Awake);
     f.world.observed.objects.remove(&Fixture::key(Kind::Pod, "backup-x"));
@@ -202,7 +205,7 @@ fn one_that_does_not_come_to_sleep_is_awake_again_and_is_tried_later() {
     assert_eq!((f.sleep_state(), f.replicas()), (SleepState::Awake, vec![1, 1, 1]));
     let (_, reason, message) = f.condition("Ready");
     assert_eq!(reason, "FallingAsleep");
-    assert!(message.contains("did not come to sleep within 10 minutes"), "{message}");
+    assert!(message.contains("since it did not come to sleep within 10 minutes"), "{message}");
     f.world.now += super::super::sleep::AGAIN;
     f.reconcile();
     assert_eq!(f.sleep_state(), SleepState::FallingAsleep);
