@@ -16,6 +16,7 @@ use crate::etcd_cluster::Storage;
 use crate::etcd_recovery::Recovery;
 use crate::etcd_tuning::{interval_schema, timing_rule};
 use crate::helpers::Helpers;
+use crate::hibernation::Hibernation;
 use crate::proxy::Proxy;
 use crate::version::Version;
 use kube_derive::CustomResource;
@@ -133,6 +134,9 @@ pub struct ClusterSpec {
     /// How changes of what runs are made, and taken back.
     #[serde(default, skip_serializing_if = "Upgrade::is_default")]
     pub upgrade: Upgrade,
+    /// When the tenant has no pods, because nobody uses it.
+    #[serde(default, skip_serializing_if = "Hibernation::is_default")]
+    pub hibernation: Hibernation,
     /// What happens on deletion.
     #[serde(default)]
     pub deletion: Deletion,

@@ -301,6 +301,12 @@ reasons! {
         BackupOverdue => "Describe the `EtcdBackupSchedule` that the message names, and its newest `EtcdBackup`.",
         /// etcd is being restored from a backup; the message says what that waits for. The API does not answer meanwhile.
         Restoring => "Nothing at first. If it stays: do what the message says. Until etcd's epoch has changed, deleting the `EtcdRestore` turns it back.",
+        /// It has no pods, since nobody uses it; its data, address and credentials stay.
+        Asleep => "Nothing. To wake it: `kubectl berth wake NAME`.",
+        /// Its pods end, so that it sleeps; the message says what that waits for.
+        FallingAsleep => "Nothing at first. What takes longer than ten minutes ends awake, and the message says what kept it.",
+        /// Its pods start after a sleep.
+        Waking => "Nothing at first. If it stays: do what the message says.",
         /// A restore would overwrite the data of an etcd that answers.
         ConfirmationRequired => "",
         /// A backup could not be restored; the message says why. If etcd was stopped for it, it stays so.

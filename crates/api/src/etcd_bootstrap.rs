@@ -102,6 +102,8 @@ pub enum OperationKind {
     Restore,
     /// Gives one member after the other another version.
     Upgrade,
+    /// Stops all members, whose volumes stay, and starts them again.
+    Sleep,
     /// Something that only a newer build knows: this one changes no member then.
     #[serde(other)]
     #[schemars(skip)]
@@ -129,6 +131,8 @@ pub enum Phase {
     WaitingForClients,
     /// All members stop.
     Stop,
+    /// No member runs, until `spec.hibernation.enabled` is false.
+    Asleep,
     /// A backup is put onto the volume of the member: from here on there is a new epoch.
     Restore,
     /// etcd serves it, and clients come back.

@@ -7,6 +7,7 @@ use crate::etcd_recovery::{Recovery, RecoveryStatus};
 use crate::etcd_tuning::{interval_schema, timing_rule};
 use crate::etcd_upkeep::{HashCheck, Upkeep};
 use crate::helpers::{Amounts, Helpers};
+use crate::hibernation::EtcdHibernation;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::CustomResource;
@@ -106,6 +107,9 @@ pub struct EtcdClusterSpec {
     /// `Cluster` sets it for its etcd; for a stand-alone one you do. Default: none.
     #[schemars(range(min = 0))]
     pub clients_stopped: Option<i64>,
+    /// Whether all members are stopped while nobody uses this etcd. A `Cluster` sets it for its etcd.
+    #[serde(default, skip_serializing_if = "EtcdHibernation::is_default")]
+    pub hibernation: EtcdHibernation,
     /// What happens when a majority of the members has lost its data for good. Manual: nothing, and a condition says the command that
     /// restores. Automatic: Berth restores what the members hold that are left, or else the newest verified backup; what was written since is
     /// lost. Default Manual.
@@ -142,6 +146,7 @@ impl Default for EtcdClusterSpec {
             data_policy: retain(),
             paused: false,
             clients_stopped: None,
+            hibernation: EtcdHibernation::default(),
             recovery: Recovery::Manual,
             keep_old_data: None,
         }
@@ -219,7 +224,7 @@ fn retain() -> DataPolicy {
 pub struct EtcdClusterStatus {
     /// Generation of the spec that this status is for; -1 before the operator has seen the object.
     pub observed_generation: Option<i64>,
-    /// For people: Pending, Forming, Ready, Updating, Degraded, Unavailable, Paused, Deleting. Code reads conditions.
+    /// For people: Pending, Forming, Ready, Updating, Degraded, Unavailable, Asleep, Paused, Deleting. Code reads conditions.
     pub phase: Option<String>,
     /// Lowest version that a member reports.
     pub version: Option<String>,

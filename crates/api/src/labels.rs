@@ -120,6 +120,10 @@ pub const ADDITIONS: &str = "berth.dev/additions";
 pub const FORMER_ADDRESS: &str = "berth.dev/former-address";
 /// On a `Cluster`, or an `EtcdCluster` that belongs to none: has every member of its etcd defragmented, once for each value.
 pub const DEFRAG: &str = "berth.dev/defrag";
+/// On a `Cluster`: that it is to sleep or to wake, and since when: `sleep@2026-11-29T20:00:00Z`. `kubectl berth sleep` and `wake` set it.
+pub const HIBERNATE: &str = "berth.dev/hibernate";
+/// On a control-plane namespace: whether the tenant sleeps, as JSON.
+pub const SLEEP: &str = "berth.dev/sleep";
 /// On a tenant's `EtcdCluster`: the version that its `Cluster`'s templates named when they were looked at last.
 pub const ETCD_DEFAULT: &str = "berth.dev/etcd-default";
 /// On an `EtcdCluster`: the `EtcdRestore` that is under way, as JSON.

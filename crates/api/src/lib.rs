@@ -17,6 +17,7 @@ pub mod etcd_recovery;
 pub mod etcd_tuning;
 pub mod etcd_upkeep;
 pub mod helpers;
+pub mod hibernation;
 pub mod labels;
 pub mod names;
 pub mod proxy;

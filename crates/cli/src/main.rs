@@ -23,6 +23,7 @@ mod plan;
 mod render;
 mod revisions;
 mod rollouts;
+mod sleep;
 mod status;
 mod unchanged;
 mod upgrade;
@@ -78,6 +79,8 @@ fn run(args: Args) -> anyhow::Result<Outcome> {
                 Verb::Diff(diff) => history::diff(&args.meta, &diff).await,
                 Verb::Rollback(rollback) => rollback::run(&args.meta, &rollback).await,
                 Verb::Adopt(adopt) => adopt::run(&args.meta, &adopt).await,
+                Verb::Sleep(asked) => sleep::sleep(&args.meta, &asked).await,
+                Verb::Wake(asked) => sleep::wake(&args.meta, &asked).await,
                 Verb::Etcd(etcd) => etcd::run(&args.meta, &etcd).await,
                 Verb::Render(_) | Verb::Images(_) | Verb::Completion { .. } => Ok(Outcome::Done),
             }

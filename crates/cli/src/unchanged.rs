@@ -34,7 +34,8 @@ pub(crate) async fn patch(access: &Access, read: &Value, patch: &Value) -> anyho
 fn same(read: &Value, now: &Value) -> bool {
     let asks = |object: &Value| {
         let meta = &object["metadata"];
-        let annotations = [labels::ROLL, labels::ADOPT].map(|name| meta["annotations"][name].clone());
+        let annotations =
+            [labels::ROLL, labels::ADOPT, labels::HIBERNATE].map(|name| meta["annotations"][name].clone());
         (meta["uid"].clone(), meta["generation"].clone(), meta["deletionTimestamp"].clone(), annotations)
     };
     asks(read) == asks(now)

@@ -7,14 +7,15 @@ use super::validate::{self, limits, writers};
 use berth_api::cluster::DataPolicy;
 use berth_api::common::{Images, Layout};
 use berth_api::conditions::{self, ConditionType, Reason};
-use berth_api::etcd_bootstrap::BootstrapState;
+use berth_api::etcd_bootstrap::{BootstrapState, OperationKind};
 use berth_api::etcd_cluster::{EtcdClient, EtcdClusterSpec};
+use berth_api::hibernation::EtcdHibernation;
 use berth_api::version::{Minor, Version};
 use berth_api::{EtcdCluster, labels, names, quantity};
 use berth_plan::model::{Action, Stage, StageId, State};
 use berth_plan::object_meta::{self, label};
-use berth_plan::run_level;
 use berth_plan::workload::{OwnImage, own_image};
+use berth_plan::{RunLevel, run_level};
 use berth_render::{Catalog, Kind, TemplateSet};
 use kube_core::ResourceExt;
 use serde_json::{Map, Value, json};
@@ -115,6 +116,7 @@ fn spec_of(t: &Tenant<'_>, wanted: Option<&Version>) -> EtcdClusterSpec {
         data_policy: DataPolicy::Retain,
         paused: t.etcd.as_ref().map_or(!t.acts(), |live| is_paused(t, live)),
         clients_stopped: clients_stopped(t),
+        hibernation: EtcdHibernation { enabled: t.sleep.next.level == RunLevel::Down },
         recovery: etcd.recovery,
         keep_old_data: etcd.keep_old_data.clone(),
     }
@@ -248,6 +250,9 @@ fn write(t: &Tenant<'_>, stage: &mut Stage, spec: &EtcdClusterSpec, named: Optio
 /// The restore that may go on, since no pod is left that uses etcd.
 fn clients_stopped(t: &Tenant<'_>) -> Option<i64> {
     let operation = t.etcd.as_ref()?.status.as_ref()?.operation.as_ref().filter(|_| !t.run_level.runs_clients())?;
+    if operation.kind != OperationKind::Restore {
+        return None;
+    }
     let uses = |pod: &Value| components::ALL.iter().any(|c| label(pod, labels::COMPONENT) == Some(c.name()));
     let left = t.observed.of_kind(Kind::Pod, &t.cp_namespace).any(|(_, pod)| uses(pod));
     let stopped = |c: &&Component| t.workloads(c.binary).live().all(run_level::has_stopped);

@@ -27,6 +27,7 @@ mod record;
 mod release;
 mod requeue;
 mod revision;
+mod sleep;
 pub mod status;
 mod subject;
 mod turn;
@@ -226,6 +227,8 @@ fn in_namespace(facts: &Facts<'_>, t: &Tenant<'_>, refused: bool, out: &mut Clus
     let addons = inside::serving::looks_again(t, out.addons.as_deref().unwrap_or_default());
     let routes = endpoint::looks_again_at_routes(t);
     out.due = [out.due, leads::again(t), audit::looks_again(t), addons, routes].into_iter().flatten().min();
+    let asleep = t.sleep.next.until.map(|until| until.duration_since(t.now).max(SignedDuration::from_secs(1)));
+    out.due = [out.due, asleep].into_iter().flatten().min();
     let ends = [out.pending.as_ref().map(|pending| pending.until), out.hold.as_ref().and_then(|hold| hold.until)];
     let ends = ends.map(|until| Some(until?.duration_since(t.now)).filter(SignedDuration::is_positive));
     out.due = [out.due, out.certificates.due].into_iter().chain(ends).flatten().min();

@@ -220,6 +220,9 @@ fn namespace(t: &Tenant<'_>) -> Value {
     if let Some(names) = pull_secrets::record(t) {
         notes[labels::PULL_SECRETS] = names.into();
     }
+    if let Some(sleep) = t.sleep.annotation() {
+        notes[labels::SLEEP] = sleep.into();
+    }
     notes[labels::SERVED_MINOR] = t.release.served().to_string().into();
     if let Some(upgrade) = &t.release.upgrade {
         notes[labels::UPGRADE] = release::annotation_of(upgrade).into();

@@ -10,8 +10,14 @@ use berth_plan::workload;
 use berth_render::{Binary, Kind};
 use jiff::SignedDuration;
 
+/// There is nobody to ask. What is watched announces itself.
+const ASLEEP: SignedDuration = SignedDuration::from_mins(15);
+
 /// How soon to reconcile again, if no event comes first.
 pub(super) fn after(t: &Tenant<'_>, out: &ClusterPlan) -> SignedDuration {
+    if t.sleep.is_asleep() && out.plan.first_problem().is_none() {
+        return ASLEEP;
+    }
     let ready = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, names::APISERVER)
         .filter_map(|(_, p)| workload::ready_since(p))
         .max();

@@ -4,6 +4,7 @@ use super::admission;
 use super::components::{self, Component};
 use super::endpoint::Routed;
 use super::inside::serving;
+use super::sleep;
 use super::subject::Tenant;
 use super::{ClusterPlan, Input, Pending, adoptable, endpoint, validate};
 use berth_api::cluster::{
@@ -88,6 +89,7 @@ pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>
     if let Some(history) = super::revision::history(observed, &t.cp_namespace).filter(|_| !observed.denied) {
         status.history = history;
     }
+    status.hibernation = sleep::status(&t).or(status.hibernation.filter(|_| observed.denied));
     if let Some(addons) = &planned.addons {
         status.addons.clone_from(addons);
     }
@@ -125,7 +127,10 @@ fn verdicts(t: &Tenant<'_>, planned: &ClusterPlan, failure: Option<&Failure>) ->
     let addons =
         serving::verdict(t, told).map(|addons| unknown(T::AddonsReady).unwrap_or(addons)).filter(|_| !deleting);
     let missed = endpoint::missed_by_pods(t, &pods_reach).or_else(|| serving::down(t, told).filter(|_| !deleting));
-    let missed = missed.filter(|_| ready.status == Some(true));
+    if let (Some((reason, message)), Some(true)) = (sleep::note(t), ready.status) {
+        (ready.reason, ready.message) = (reason, message);
+    }
+    let missed = missed.filter(|_| ready.status == Some(true) && !t.sleep.is_asleep());
     let unrouted = endpoint::unrouted(t).filter(|_| ready.status == Some(true) && !deleting);
     let awaited = unrouted.clone().filter(|(reason, _)| *reason == Reason::Waiting);
     let missed = unrouted.or(missed);
@@ -162,7 +167,8 @@ fn verdicts(t: &Tenant<'_>, planned: &ClusterPlan, failure: Option<&Failure>) ->
     let backup = backup.filter(|_| !deleting);
     let upgrade = super::preflight::verdict(t);
     let update = super::update::verdict(t);
-    all.into_iter().chain(addons).chain(vpc).chain(routed).chain(backup).chain(upgrade).chain(update).collect()
+    let all = all.into_iter().chain(addons).chain(vpc).chain(routed).chain(backup).chain(upgrade).chain(update).collect();
+    sleep::judged(t, all)
 }
 
 /// What the API's answer says. None: it was not asked.
@@ -205,6 +211,9 @@ fn unseen(t: &Tenant<'_>, failure: Option<&Failure>) -> Option<(Reason, String)>
 
 /// Why nobody asked the API, which is not served where clients look for it.
 fn not_asked(t: &Tenant<'_>, plan: &Plan) -> Verdict {
+    if let Some((reason, message)) = sleep::said(t) {
+        return Verdict::new(ConditionType::Available, Some(false), reason, message);
+    }
     let mut pods = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, names::APISERVER);
     let (reason, message) = if pods.any(|(_, pod)| workload::pod_ready(pod)) {
         let address = plan.stage(StageId::Endpoint).and_then(Stage::sentence);
@@ -343,7 +352,7 @@ fn phase(cluster: &Cluster, planned: &ClusterPlan, verdicts: &[Verdict], old: &C
     } else if planned.plan.blocked().is_some() && !is(ConditionType::Available) {
         "Blocked"
     } else if is(ConditionType::Ready) {
-        "Ready"
+        if is(ConditionType::Available) { "Ready" } else { "Asleep" }
     } else if !was_up {
         if planned.plan.stages.len() < 3 { "Pending" } else { "Provisioning" }
     } else if status_of(ConditionType::Available) == Some(false) {

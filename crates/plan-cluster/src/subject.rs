@@ -6,7 +6,9 @@ use super::ours::{is_ours, owner_labels};
 use super::planned::Input;
 use super::record::Pin;
 use super::release::Release;
+use super::sleep::Sleep;
 use berth_api::cluster::{Cluster, ClusterStatus};
+use berth_api::etcd_bootstrap::OperationKind;
 use berth_api::{EtcdCluster, names};
 use berth_plan::RunLevel;
 use berth_plan::observed::Observed;
@@ -43,6 +45,8 @@ pub(crate) struct Tenant<'a> {
     pub(crate) etcd: Option<EtcdCluster>,
     /// What of it is to run.
     pub(crate) run_level: RunLevel,
+    /// Whether it sleeps.
+    pub(crate) sleep: Sleep,
 }
 
 impl<'a> Tenant<'a> {
@@ -64,8 +68,10 @@ impl<'a> Tenant<'a> {
         let etcd = observed.get(&ObjectKey::namespaced(Kind::EtcdCluster, &*cp_namespace, names::ETCD));
         let etcd = etcd.filter(|e| is_ours(e)).and_then(|e| serde_json::from_value::<EtcdCluster>(e.clone()).ok());
         let operation = etcd.as_ref().and_then(|etcd| etcd.status.as_ref()?.operation.as_ref());
+        // When etcd sleeps follows from when the tenant does, not the other way round.
+        let operation = operation.filter(|operation| operation.kind != OperationKind::Sleep);
         let run_level = RunLevel::during(operation);
-        Self {
+        let mut tenant = Self {
             cluster,
             observed,
             settings,
@@ -81,7 +87,11 @@ impl<'a> Tenant<'a> {
             endpoint,
             etcd,
             run_level,
-        }
+            sleep: Sleep::default(),
+        };
+        tenant.sleep = Sleep::judge(&tenant);
+        tenant.run_level = run_level.max(tenant.sleep.next.level);
+        tenant
     }
 
     pub(super) fn key(&self, kind: Kind, name: impl Into<String>) -> ObjectKey {

@@ -18,7 +18,7 @@ const OF_SERVICE: [(&str, &str); 6] = [
 ];
 
 /// Fields that are not of one component, in the order of the message. Which values they become is said above, and by the rows of components.
-const SHARED: [&str; 41] = [
+const SHARED: [&str; 42] = [
     "network.serviceCIDRs",
     "network.podCIDRs",
     "network.dnsDomain",
@@ -70,6 +70,7 @@ const SHARED: [&str; 41] = [
     // What the planner does, or leaves.
     "deletion",
     "upgrade",
+    "hibernation",
     "paused",
 ];
 

@@ -129,6 +129,8 @@ pub(super) fn judge(s: &Subject<'_>) -> Health {
             if out.pods.is_none() && !is_data(found.0) {
                 out.pods = Some(found);
             }
+        } else if s.pod(&name).is_none() && s.sleeps() {
+            member.problem = Some("it sleeps".into());
         } else if s.pod(&name).is_none() {
             let why = missing(s, &name);
             if s.observed.refused.contains_key(&name) && out.pods.is_none() {

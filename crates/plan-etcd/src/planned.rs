@@ -1,6 +1,7 @@
 //! What a plan is made from, and what the status needs beside it.
 
 use crate::health::Health;
+use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::Record;
 use berth_api::etcd_cluster::{AbsentNode, EtcdEndpoint};
 use berth_api::etcd_recovery::RecoveryStatus;
@@ -33,6 +34,8 @@ pub struct EtcdPlan {
     pub upkeep: Option<Upkeep>,
     /// What is done by itself about a lost quorum, for the status.
     pub recovery: Option<RecoveryStatus>,
+    /// That it sleeps, or is on the way into a sleep or out of it; for the status.
+    pub sleep: Option<(Reason, String)>,
     /// When it goes on.
     pub(crate) upkeep_after: Option<SignedDuration>,
     /// The last comparison of the members' data, for the status.

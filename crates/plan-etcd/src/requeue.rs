@@ -20,6 +20,8 @@ pub(super) const SLOW: SignedDuration = SignedDuration::from_secs(10);
 const WELL: SignedDuration = SignedDuration::from_secs(30);
 /// Nothing runs that could be asked, and that pods come is announced: notices the loss of what is not watched.
 const QUIET: SignedDuration = SignedDuration::from_mins(1);
+/// There is nobody to ask. What is watched announces itself.
+const ASLEEP: SignedDuration = SignedDuration::from_mins(15);
 /// A process that has not answered after this is not about to.
 const STARTING: SignedDuration = SignedDuration::from_mins(1);
 
@@ -33,6 +35,9 @@ pub(super) fn after(s: &Subject<'_>, out: &EtcdPlan) -> SignedDuration {
 }
 
 fn pace(s: &Subject<'_>, out: &EtcdPlan) -> SignedDuration {
+    if s.sleeps() && s.children(Kind::Pod).next().is_none() && out.plan.first_problem().is_none() {
+        return ASLEEP;
+    }
     if out.health.all_ready() && out.plan.first_problem().is_none() {
         return WELL;
     }

@@ -162,8 +162,11 @@ fn verdicts(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> 
     let deleting = input.is_deleted();
     let available = available(planned, deleting);
     let problem = failure.map(|f| (f.reason, f.message.clone())).or_else(|| problem(plan));
-    let ready =
+    let mut ready =
         verdicts::ready(&available, problem.as_ref(), planned.unread.as_ref(), input.object.spec.paused, deleting);
+    if available.reason == Reason::Asleep && ready.reason == Reason::Asleep {
+        ready.status = Some(true);
+    }
     let waiting = plan.stages.iter().find(|s| s.state.goes_on()).and_then(sentence);
     let progressing = verdicts::progressing(waiting, input.object.spec.paused, deleting);
     let status = input.object.status.as_ref();
@@ -200,6 +203,7 @@ fn available(planned: &EtcdPlan, deleting: bool) -> Verdict {
             no(Reason::EtcdAlarm, format!("etcd refuses requests: alarm {}", health.raised()))
         }
         Some(true) => Verdict::new(T::Available, Some(true), Reason::AsExpected, "a quorum of members answers"),
+        _ if let Some((reason, message)) = &planned.sleep => no(*reason, message.clone()),
         _ if restores(planned) => {
             no(Reason::Restoring, "etcd is being restored from a backup, and serves nobody meanwhile".into())
         }
@@ -271,6 +275,9 @@ fn members_ready(planned: &EtcdPlan, deleting: bool) -> Verdict {
             format!("{up} of {of} members are ready"),
         );
     }
+    if let Some((reason, message)) = &planned.sleep {
+        return Verdict::new(T::MembersReady, Some(false), *reason, message.clone());
+    }
     let found = health.data.as_ref().or(health.pods.as_ref()).map_or(Reason::PodsNotReady, |(r, _)| *r);
     let message = format!("{up} of {of} members are ready; {}", health.troubles());
     Verdict::new(T::MembersReady, Some(false), found, message)
@@ -283,7 +290,7 @@ fn phase(input: Input<'_>, planned: &EtcdPlan, verdicts: &[Verdict], old: &EtcdC
     } else if input.object.spec.paused {
         "Paused"
     } else if is(ConditionType::Ready) {
-        "Ready"
+        if is(ConditionType::Available) { "Ready" } else { "Asleep" }
     } else if planned.record.is_none() {
         "Pending"
     } else if is(ConditionType::Available) {

@@ -7,6 +7,7 @@ use crate::procedures::growth::{self, GrowthStep};
 use crate::procedures::membership::{self, MemberStep};
 use crate::procedures::recovery::{self, RecoveryStep};
 use crate::procedures::restore::{self, RestoreStep};
+use crate::procedures::sleep::{self, SleepStep};
 use crate::procedures::upgrade::{self, UpgradeStep};
 use crate::subject::Subject;
 use berth_api::etcd_recovery::RecoveryStatus;
@@ -19,6 +20,8 @@ pub(crate) struct Steps {
     pub(crate) members: MemberStep,
     /// In a restore.
     pub(crate) restore: RestoreStep,
+    /// Into a sleep, or out of it.
+    pub(crate) sleep: SleepStep,
     /// By itself, about a lost quorum.
     pub(crate) recovery: RecoveryStep,
     /// To the version.
@@ -28,26 +31,36 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// Those that write the record, which wait for each other: a restore first, then members, then the version. What is to be written down is
+    /// Those that write the record, which wait for each other: a restore first, then a sleep, then members, then the version. What is to be written down is
     /// in the record from here on.
     pub(crate) fn of_the_record(s: &mut Subject<'_>, health: &mut Health) -> Self {
         let request = restore::request(s.etcd);
         let restore = restore::decide_restore(&restore::view_restore(s, health, request.as_ref()));
         let mut steps = Self { restore, ..Self::default() };
+        if steps.restore == RestoreStep::None {
+            steps.sleep = sleep::decide_sleep(&sleep::view_sleep(s, health));
+        }
         if !s.acts() {
+            if matches!(steps.sleep, SleepStep::Write(_)) {
+                let sleeps = s.record.operation.clone().filter(|_| s.sleeps());
+                let on = "spec.paused to be false, and its pinned templates to be there";
+                steps.sleep = sleeps.map_or_else(|| SleepStep::Hold(on.into()), SleepStep::Asleep);
+            }
             if steps.restore != RestoreStep::None {
                 let on = "spec.paused to be false, and its pinned templates to be there";
                 steps.restore = RestoreStep::Wait(on.into());
             }
             return steps;
         }
-        if steps.restore == RestoreStep::None {
+        let is_free = matches!(steps.sleep, SleepStep::None | SleepStep::Hold(_));
+        if steps.restore == RestoreStep::None && is_free {
             steps.members = membership::decide_members(&membership::view_members(s, health));
             if steps.members == MemberStep::Rest {
                 steps.upgrade = upgrade_step(s, health);
             }
         }
         if let Self { restore: RestoreStep::Write(record), .. }
+        | Self { sleep: SleepStep::Write(record), .. }
         | Self { members: MemberStep::Write(record), .. }
         | Self { upgrade: UpgradeStep::Write(record), .. } = &steps
         {
@@ -59,7 +72,9 @@ impl Steps {
 
     /// And those that follow from the record as it is now.
     pub(crate) fn complete(self, s: &Subject<'_>, out: &mut EtcdPlan) -> Self {
-        Self { recovery: recovery_step(s, out), growth: growth::decide_growth(s), ..self }
+        // A volume grows to its end only where a pod uses it.
+        let growth = if s.sleeps() { GrowthStep::Rest } else { growth::decide_growth(s) };
+        Self { recovery: recovery_step(s, out), growth, ..self }
     }
 }
 

@@ -1,6 +1,6 @@
 //! An `EtcdCluster` with what several stages need to know of it, computed once for a plan.
 
-use berth_api::etcd_bootstrap::{OperationKind, Record, Release};
+use berth_api::etcd_bootstrap::{OperationKind, Phase, Record, Release};
 use berth_api::etcd_cluster::EtcdCluster;
 use berth_api::version::Version;
 use berth_api::{labels, names};
@@ -85,6 +85,16 @@ impl<'a> Subject<'a> {
     /// Whether it is being restored.
     pub(super) fn is_restored(&self) -> bool {
         self.record.under_way(OperationKind::Restore).is_some()
+    }
+
+    /// Whether it sleeps, or is about to.
+    pub(super) fn sleeps(&self) -> bool {
+        self.record.under_way(OperationKind::Sleep).is_some() && !self.run_level().runs_etcd()
+    }
+
+    /// Whether its members start after a sleep, as they were.
+    pub(super) fn wakes(&self) -> bool {
+        self.record.under_way(OperationKind::Sleep).is_some_and(|operation| operation.phase == Phase::Start)
     }
 
     /// What of it is to run.

@@ -33,6 +33,7 @@ pub static FIELDS: LazyLock<Vec<Row>> = LazyLock::new(|| {
         row("paused", &[]),
         row("clientsStopped", &[]),
         row("recovery", &[]),
+        row("hibernation", &[]),
     ]
 });
 

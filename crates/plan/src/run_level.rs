@@ -1,6 +1,7 @@
 //! What of a tenant is to run. Only the number of pods follows from it: volumes, Secrets, Services and templates of workloads stay.
 
 use crate::model::{Action, Stage};
+use crate::object_meta::uid;
 use crate::workload::taken_up;
 use berth_api::etcd_bootstrap::{Operation, OperationKind, Phase};
 use berth_render::ObjectKey;
@@ -12,6 +13,8 @@ pub enum RunLevel {
     /// Everything.
     #[default]
     Up,
+    /// etcd and API servers, without what works by them.
+    APIOnly,
     /// etcd without its clients.
     ClientsStopped,
     /// Nothing.
@@ -21,15 +24,21 @@ pub enum RunLevel {
 impl RunLevel {
     /// While that is done to the etcd.
     pub fn during(operation: Option<&Operation>) -> Self {
-        match operation.filter(|o| o.kind == OperationKind::Restore).map(|o| o.phase) {
-            Some(Phase::WaitingForClients | Phase::Start) => Self::ClientsStopped,
-            Some(Phase::Stop | Phase::Restore) => Self::Down,
+        match operation.map(|o| (o.kind, o.phase)) {
+            Some((OperationKind::Restore, Phase::WaitingForClients | Phase::Start)) => Self::ClientsStopped,
+            Some((OperationKind::Restore, Phase::Stop | Phase::Restore)) => Self::Down,
+            Some((OperationKind::Sleep, Phase::Stop | Phase::Asleep)) => Self::Down,
             _ => Self::Up,
         }
     }
 
-    /// Whether pods of etcd's clients run: those of the control plane.
+    /// Whether pods of etcd's clients run: those of API servers.
     pub fn runs_clients(self) -> bool {
+        self <= Self::APIOnly
+    }
+
+    /// Whether pods of what works by the API run: controller-manager and scheduler.
+    pub fn runs_all(self) -> bool {
         self == Self::Up
     }
 
@@ -43,6 +52,13 @@ impl RunLevel {
 pub fn stop(stage: &mut Stage, key: &ObjectKey, live: &Value) {
     if live.pointer("/spec/replicas").and_then(Value::as_i64) != Some(0) {
         stage.actions.push(Action::scale_to_zero(key, live));
+    }
+}
+
+/// Starts the pods of a workload as they were, whatever is new: that comes once they run.
+pub fn start(stage: &mut Stage, key: &ObjectKey, live: &Value, replicas: i32) {
+    if live.pointer("/spec/replicas").and_then(Value::as_i64) == Some(0) {
+        stage.actions.push(Action::Scale { key: key.clone(), uid: uid(live).to_owned(), replicas });
     }
 }
 
@@ -75,6 +91,19 @@ mod tests {
             assert_eq!([Phase::Start, Phase::Other].map(|phase| during(kind, phase)), [up, up], "{kind:?}");
         }
         assert_eq!(RunLevel::during(None), RunLevel::Up);
+    }
+
+    #[test]
+    fn nothing_runs_asleep_and_everything_from_the_first_step_of_a_wake_on() {
+        let during = |phase| {
+            let (kind, since) = (Of::Sleep, Time(Timestamp::UNIX_EPOCH));
+            RunLevel::during(Some(&Operation { id: 1, kind, target: "etcd".into(), phase, since }))
+        };
+        let levels = [Phase::Stop, Phase::Asleep, Phase::Start, Phase::Other].map(during);
+        assert_eq!(levels, [RunLevel::Down, RunLevel::Down, RunLevel::Up, RunLevel::Up]);
+        let runs = [RunLevel::Up, RunLevel::APIOnly, RunLevel::ClientsStopped, RunLevel::Down]
+            .map(|level| (level.runs_etcd(), level.runs_clients(), level.runs_all()));
+        assert_eq!(runs, [(true, true, true), (true, true, false), (true, false, false), (false, false, false)]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::issuers::FormerIssuer;
 use crate::common::{SecretRef, conditions_schema};
+use crate::hibernation::HibernationStatus;
 use crate::revision::{RevisionCause, RevisionOutcome};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
@@ -15,7 +16,7 @@ use serde_with::skip_serializing_none;
 pub struct ClusterStatus {
     /// Generation of the spec that this status is for; -1 before the operator has seen the object.
     pub observed_generation: Option<i64>,
-    /// For people: Pending, Provisioning, Ready, Updating, Degraded, Unavailable, Blocked, Paused, Deleting. Code reads conditions.
+    /// For people: Pending, Provisioning, Ready, Updating, Degraded, Unavailable, Asleep, Blocked, Paused, Deleting. Code reads conditions.
     pub phase: Option<String>,
     /// Kubernetes version that the API reports; never a copy of the spec.
     pub version: Option<String>,
@@ -50,6 +51,8 @@ pub struct ClusterStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub addons: Vec<AddonStatus>,
+    /// Whether it sleeps. Absent until it is asked to for the first time.
+    pub hibernation: Option<HibernationStatus>,
     /// The release that is rolled out. Absent while none is.
     pub rollout: Option<RolloutStatus>,
     /// The last change of the version, as the order of the fleet sees it. Absent if there was none.

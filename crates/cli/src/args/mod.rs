@@ -128,6 +128,15 @@ pub(crate) enum Verb {
     ///
     /// It sets an annotation: remove it once the Cluster is Ready. Exit code 3: there is nothing to adopt.
     Adopt(Adopt),
+    /// End all pods of a Cluster's control plane while nobody uses it; its data, address and kubeconfigs stay.
+    ///
+    /// It sets an annotation; the latest of `sleep` and `wake` counts. A Cluster in the middle of a change sleeps after it. Exit code 3, with
+    /// --wait: it does not sleep in time.
+    Sleep(Sleep),
+    /// Start a Cluster that sleeps.
+    ///
+    /// Exit code 3, with --wait: it does not answer in time.
+    Wake(Wake),
     /// A Cluster's etcd: its state, its members, a backup of it, its upkeep.
     ///
     /// It does not speak to etcd: it shows what Berth says of it, and asks Berth. All but `backup` need the right to get the EtcdCluster in the
@@ -260,6 +269,35 @@ pub(crate) struct Plan {
     /// How to print.
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,
+}
+
+/// `sleep`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Sleep {
+    /// Name of the Cluster.
+    pub(crate) name: String,
+    /// Do not ask for confirmation. Without a terminal nothing is written but with it.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Wait until it sleeps.
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// How long to wait, such as 10m.
+    #[arg(long, default_value = "10m", value_name = "DURATION", value_parser = values::timeout, requires = "wait")]
+    pub(crate) timeout: jiff::SignedDuration,
+}
+
+/// `wake`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Wake {
+    /// Name of the Cluster.
+    pub(crate) name: String,
+    /// Wait until its API answers.
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// How long to wait, such as 10m.
+    #[arg(long, default_value = "10m", value_name = "DURATION", value_parser = values::timeout, requires = "wait")]
+    pub(crate) timeout: jiff::SignedDuration,
 }
 
 /// `adopt`.

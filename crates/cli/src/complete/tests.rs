@@ -35,6 +35,8 @@ fn subcommands_come_first_and_say_what_they_do() {
         "render",
         "images",
         "adopt",
+        "sleep",
+        "wake",
         "etcd",
         "completion",
         "help",

@@ -10,13 +10,14 @@ pub mod status;
 pub(crate) mod tests;
 
 use crate::backup::proven::{self, Wanted};
-use crate::objects::{list, new_backup};
+use crate::objects::{find, list, new_backup};
 use crate::restore;
 use berth_api::backup::{EtcdBackup, phase};
 use berth_api::backup_schedule::{EtcdBackupSchedule, EtcdBackupScheduleStatus};
 use berth_api::conditions::{self, ConditionType, Reason};
-use berth_api::labels;
+use berth_api::etcd_bootstrap::OperationKind;
 use berth_api::restore::BackupOf;
+use berth_api::{EtcdCluster, labels, names};
 use berth_plan::model::{Action, Plan, Stage, StageId, State};
 use berth_plan::object_meta;
 use berth_plan::requeue::SOON;
@@ -117,6 +118,10 @@ fn create(input: ScheduleInput<'_>, times: &Times, stage: &mut Stage, out: &mut 
     });
     let made = input.object.metadata.creation_timestamp.as_ref().map_or(input.now, |t| t.0);
     let Some(at) = times.due(last.unwrap_or(made), input.now) else { return };
+    // Nothing is written to it: the newest backup has all there is. The turn that was missed comes once it is awake.
+    if sleeps(input) {
+        return;
+    }
     let name = format!("{}-{}", input.name(), at.strftime("%Y%m%d%H%M"));
     let key = ObjectKey::namespaced(Kind::EtcdBackup, input.namespace(), &*name);
     if input.observed.get(&key).is_some() {
@@ -141,6 +146,23 @@ fn create(input: ScheduleInput<'_>, times: &Times, stage: &mut Stage, out: &mut 
         Ok(object) => stage.actions.push(Action::Create(object)),
         Err(why) => stage.state = State::blocked(Reason::Error, why),
     }
+}
+
+/// The etcd that is backed up.
+pub fn etcd_of(schedule: &EtcdBackupSchedule) -> Option<ObjectKey> {
+    let namespace = schedule.namespace().unwrap_or_default();
+    let spec = &schedule.spec;
+    let (namespace, name) = match (&spec.cluster_ref, &spec.etcd_cluster_ref) {
+        (Some(of), _) => (names::control_plane_namespace(&namespace, &of.name), names::ETCD.to_owned()),
+        (None, of) => (namespace, of.as_ref()?.name.clone()),
+    };
+    Some(ObjectKey::namespaced(Kind::EtcdCluster, namespace, name))
+}
+
+/// Whether that has no pods.
+fn sleeps(input: ScheduleInput<'_>) -> bool {
+    let etcd = etcd_of(input.object).and_then(|key| find::<EtcdCluster>(input.observed, &key));
+    etcd.and_then(|etcd| etcd.status?.operation).is_some_and(|operation| operation.kind == OperationKind::Sleep)
 }
 
 /// What clocks may differ by.

@@ -22,6 +22,8 @@ struct Data {
     identity: String,
     /// When the `EtcdCluster` was created.
     since: Option<Timestamp>,
+    /// Since when it has no pods, if it has none.
+    asleep: Option<Timestamp>,
 }
 
 impl Data {
@@ -29,7 +31,9 @@ impl Data {
     fn new(etcd: &Value) -> Option<Self> {
         let identity = etcd.pointer("/status/identity")?.as_str()?.to_owned();
         let since = etcd.pointer("/metadata/creationTimestamp").and_then(Value::as_str);
-        Some(Self { identity, since: since.and_then(|at| at.parse().ok()) })
+        let operation = etcd.pointer("/status/operation").filter(|operation| operation["type"] == "Sleep");
+        let asleep = operation.and_then(|operation| operation["since"].as_str()?.parse().ok());
+        Some(Self { identity, since: since.and_then(|at| at.parse().ok()), asleep })
     }
 }
 
@@ -76,6 +80,12 @@ fn judge(schedule: &EtcdBackupSchedule, etcd: Option<&Data>, now: Timestamp) -> 
     let made = meta.creation_timestamp.as_ref().map_or(now, |t| t.0);
     let made = etcd.and_then(|etcd| etcd.since).map_or(made, |since| made.max(since));
     let none = if is_its { "" } else { "; its backups so far are of an earlier etcd of this name" };
+    if let Some((asleep, at)) = etcd.and_then(|etcd| etcd.asleep).zip(proven) {
+        let message = format!(
+            "it sleeps since {asleep:.0}, and no backup is taken; the newest was taken at {at:.0}, by EtcdBackupSchedule {by}: what was written after that is on the volumes alone"
+        );
+        return said(None, Reason::Asleep, message);
+    }
     let missed = times.due(proven.unwrap_or(made), now - GRACE);
     match (proven, missed) {
         (Some(at), None) => said(
@@ -172,6 +182,19 @@ mod tests {
         assert_eq!(says(&[("a", &wrong, &proven)], now), Some((Some(false), Reason::InvalidSpec)));
         let both = [("a", &wrong, &json!({})), ("b", &json!({}), &proven)];
         assert_eq!(says(&both, now), Some((Some(true), Reason::AsExpected)));
+    }
+
+    #[test]
+    fn of_one_that_sleeps_the_last_backup_is_named_and_none_is_missed() {
+        let etcd = json!({"metadata": {}, "status": {"identity": "own",
+            "operation": {"type": "Sleep", "phase": "Asleep", "since": "2026-01-04T20:00:00Z"}}});
+        let of = |status: &Value| {
+            verdict(&seen(&[("nightly", &json!({}), status)]), ACME, Some(&etcd), at("2026-02-01T00:00:00Z")).unwrap()
+        };
+        let verdict = of(&json!({"lastVerifiedTime": "2026-01-04T03:01:00Z"}));
+        assert_eq!((verdict.status, verdict.reason), (None, Reason::Asleep));
+        assert!(verdict.message.contains("2026-01-04T03:01:00Z"), "{}", verdict.message);
+        assert_eq!(of(&json!({})).reason, Reason::BackupOverdue, "there is none at all");
     }
 
     #[test]

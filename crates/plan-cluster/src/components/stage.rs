@@ -11,6 +11,7 @@ use crate::leads;
 use crate::ours::{ensure, is_ours};
 use crate::planned::ClusterPlan;
 use crate::proxy;
+use crate::sleep;
 use crate::subject::Tenant;
 use crate::validate::component as asked_args;
 use berth_api::conditions::Reason;
@@ -38,7 +39,7 @@ fn stage(t: &Tenant<'_>, component: &Component, plan: &Plan, before: &[Stage]) -
         Ok(rendered) => {
             left = rendered.left;
             let runs = |o: &Object| matches!(o.key().kind, Kind::Deployment | Kind::StatefulSet);
-            for o in rendered.objects.into_iter().filter(|o| t.run_level.runs_clients() || !runs(o)) {
+            for o in rendered.objects.into_iter().filter(|o| is_to_run(t, component) || !runs(o)) {
                 let o = workload::with_registry_annotation(o, &t.cluster.spec.images, component.binary);
                 ensure(&mut stage, t.observed, with_canary(t, component.binary, o));
             }
@@ -55,11 +56,11 @@ fn stage(t: &Tenant<'_>, component: &Component, plan: &Plan, before: &[Stage]) -
             }
         }
     }
-    if !t.run_level.runs_clients() {
+    if !is_to_run(t, component) {
         stop(t, component, &mut stage);
         left = None;
     }
-    if t.run_level.runs_clients()
+    if is_to_run(t, component)
         && (stage.state.is_done() || (matches!(stage.state, State::Waiting { .. }) && stage.actions.is_empty()))
         && let Some(progress) = progress(t, component.binary, &live)
     {
@@ -93,7 +94,12 @@ fn stage(t: &Tenant<'_>, component: &Component, plan: &Plan, before: &[Stage]) -
     stage
 }
 
-/// Ends its pods while etcd is restored. What runs them stays as it is otherwise.
+/// Whether its pods are to run.
+fn is_to_run(t: &Tenant<'_>, component: &Component) -> bool {
+    if component.binary == t.distribution.api() { t.run_level.runs_clients() } else { t.run_level.runs_all() }
+}
+
+/// Ends its pods while etcd is restored, or the tenant sleeps. What runs them stays as it is otherwise.
 fn stop(t: &Tenant<'_>, component: &Component, stage: &mut Stage) {
     let workloads = t.workloads(component.binary);
     stage.owns.extend(workloads.keys().iter().cloned());
@@ -102,7 +108,9 @@ fn stop(t: &Tenant<'_>, component: &Component, stage: &mut Stage) {
             run_level::stop(stage, key, live);
         }
     }
-    if !matches!(stage.state, State::Blocked { .. }) {
+    if let Some(state) = sleep::component_state(t).filter(|_| !matches!(stage.state, State::Blocked { .. })) {
+        stage.state = state;
+    } else if !matches!(stage.state, State::Blocked { .. }) {
         let on = "etcd to be restored from a backup; until then its pods are stopped".into();
         stage.state = State::Waiting { reason: Reason::Restoring, on };
     }

@@ -19,6 +19,9 @@ use serde_json::Value;
 /// The stage.
 pub(crate) fn stage(t: &Tenant<'_>, out: &mut ClusterPlan) -> Stage {
     let mut stage = Stage::new(StageId::Tenant, State::Ready);
+    if t.sleep.is_asleep() {
+        return stage;
+    }
     if let Err(state) = fill(&mut stage, t, out) {
         stage.state = state;
     }

@@ -12,6 +12,7 @@ mod nodes;
 mod pods;
 mod preflight;
 mod revision;
+mod sleep;
 mod turn;
 mod vpc;
 
@@ -505,6 +506,7 @@ pub(crate) fn situations() -> Vec<Situation> {
         .chain(pull_secrets::situations())
         .chain(revision::situations())
         .chain(turn::situations())
+        .chain(sleep::situations())
         .chain(update::situations())
         .chain(helpers::situations())
         .chain(proxy::situations())

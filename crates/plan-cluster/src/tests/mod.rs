@@ -43,6 +43,7 @@ mod revision;
 mod rights;
 mod room;
 mod route;
+mod sleep;
 mod trouble;
 mod turn;
 mod unread;

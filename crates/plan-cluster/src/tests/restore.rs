@@ -13,7 +13,7 @@ impl Fixture {
         etcd["status"]["operation"] = if phase.is_empty() { Value::Null } else { at };
     }
 
-    fn pods_of(&mut self, name: &str, phase: Option<&str>) {
+    pub(super) fn pods_of(&mut self, name: &str, phase: Option<&str>) {
         let key = Self::key(Kind::Pod, name);
         match phase {
             Some(phase) => {
@@ -24,7 +24,7 @@ impl Fixture {
         }
     }
 
-    fn replicas(&self) -> Vec<i64> {
+    pub(super) fn replicas(&self) -> Vec<i64> {
         let of =
             |name| self.world.observed.get(&Self::key(Kind::Deployment, name)).unwrap()["spec"]["replicas"].clone();
         components().map(|name| of(name).as_i64().unwrap()).collect()

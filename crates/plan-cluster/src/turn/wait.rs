@@ -3,6 +3,7 @@
 use super::Hold;
 use crate::record::Pin;
 use crate::revision::roll;
+use crate::sleep;
 use crate::subject::Tenant;
 use crate::window::{self, At};
 use berth_api::cluster::TurnState;
@@ -37,6 +38,9 @@ pub(crate) fn target_of_templates(version: &str, pin: &Pin) -> String {
 
 /// Until when it is open; None: for ever. Somebody may say that it is not waited for.
 pub(crate) fn window(t: &Tenant<'_>, what: &str) -> Result<Option<Timestamp>, Hold> {
+    if let Some(hold) = sleep::hold(t, what) {
+        return Err(hold);
+    }
     let asked = t.cluster.spec.upgrade.window.as_ref().filter(|_| roll(t.cluster).is_none());
     let Some(asked) = asked else { return Ok(None) };
     match window::at(asked, t.now) {

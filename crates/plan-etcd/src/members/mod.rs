@@ -12,7 +12,7 @@ use crate::planned::EtcdPlan;
 use crate::procedures::membership::{self, MemberStep};
 use crate::procedures::upgrade::{self, UpgradeStep};
 use crate::procedures::upkeep::{self, UpkeepStep};
-use crate::procedures::{parity, recovery, restore};
+use crate::procedures::{parity, recovery, restore, sleep};
 use crate::steps::Steps;
 use crate::subject::{Subject, is_ours, told};
 use crate::{newer, roll};
@@ -43,7 +43,10 @@ pub(super) fn stage(s: &Subject<'_>, out: &mut EtcdPlan, steps: &Steps) -> Stage
     stage.actions.extend(recovery::recovery_action(s, &steps.recovery));
     let judged = recovering
         .or_else(|| restore::restore_state(&stage.state, &steps.restore))
-        .or_else(|| judge(s, &out.health, &stage.state, steps, &upkeep));
+        .or_else(|| sleep::sleep_state(s, &stage.state, &steps.sleep))
+        .or_else(|| judge(s, &out.health, &stage.state, steps, &upkeep))
+        .or_else(|| sleep::held_state(&stage.state, &steps.sleep));
+    out.sleep = sleep::said(&steps.sleep);
     if let Some(state) = judged {
         stage.state = state;
     }
@@ -84,6 +87,12 @@ fn write(s: &Subject<'_>, health: &Health, stage: &mut Stage) -> bool {
             if let Some(live) = s.get(Kind::StatefulSet, s.name) {
                 run_level::stop(stage, &set, live);
             }
+        } else if *object.key() == set
+            && s.wakes()
+            && let Some(live) = s.get(Kind::StatefulSet, s.name)
+        {
+            stage.owns.push(set.clone());
+            run_level::start(stage, &set, live, s.record.replicas);
         } else {
             ensure(stage, s.observed, object, |o| is_ours(o, s.name));
         }

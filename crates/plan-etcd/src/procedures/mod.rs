@@ -9,5 +9,6 @@ pub(crate) mod membership;
 pub(crate) mod parity;
 pub(crate) mod recovery;
 pub(crate) mod restore;
+pub(crate) mod sleep;
 pub(crate) mod upgrade;
 pub(crate) mod upkeep;

@@ -3,6 +3,7 @@
 mod backups;
 mod newer;
 mod recoveries;
+mod sleep;
 mod stranded;
 mod upkeep;
 mod versions;
@@ -391,6 +392,7 @@ pub(crate) fn situations() -> Vec<Situation> {
     all.extend(changes(&formed, &single));
     all.extend(upkeep::all(&formed));
     all.extend(stranded::all());
+    all.extend(sleep::all());
     all.extend(newer::all());
     all.extend(versions::all());
     all.extend(backups::all(&formed));

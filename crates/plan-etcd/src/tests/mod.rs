@@ -16,6 +16,7 @@ mod restore;
 mod roll;
 pub(crate) mod room;
 mod shrink;
+mod sleep;
 mod stranded;
 mod torn;
 mod trouble;

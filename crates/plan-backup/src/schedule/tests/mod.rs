@@ -99,6 +99,19 @@ fn one_backup_is_created_for_each_time_and_none_while_another_is_under_way() {
 }
 
 #[test]
+fn of_an_etcd_that_sleeps_no_backup_is_taken_until_it_is_awake() {
+    let mut world = ScheduleFixture::new();
+    let key = etcd_of(&world.schedule).unwrap();
+    let sleep = json!({"id": 3, "type": "Sleep", "target": "etcd", "phase": "Asleep", "since": "2026-01-01T00:00:00Z"});
+    let etcd = json!({"apiVersion": "berth.dev/v1alpha1", "kind": "EtcdCluster",
+        "metadata": {"name": key.name, "namespace": key.namespace}, "spec": {"version": "3.6.16"}, "status": {"operation": sleep}});
+    world.observed.put(key.clone(), etcd);
+    assert!(world.reconcile().0.is_empty());
+    world.observed.objects.get_mut(&key).unwrap()["status"] = json!({});
+    assert_eq!(world.reconcile().0, ["create EtcdBackup team-a/nightly-202601010300"]);
+}
+
+#[test]
 fn what_is_created_is_of_the_schedules_subject_and_is_deleted_with_its_snapshot() {
     let world = ScheduleFixture::new();
     let planned = SchedulePlanner::plan(world.input());

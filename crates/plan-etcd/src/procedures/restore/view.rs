@@ -38,7 +38,7 @@ pub(crate) fn view_restore<'a>(
 }
 
 /// The StatefulSet's controller knows that there are to be none.
-fn is_down(s: &Subject<'_>) -> bool {
+pub(crate) fn is_down(s: &Subject<'_>) -> bool {
     let set = s.get(Kind::StatefulSet, s.name);
     s.children(Kind::Pod).next().is_none() && set.is_none_or(run_level::has_stopped)
 }

@@ -86,6 +86,7 @@ const EFFECTS: &[(Kind, &str, Effect)] = &[
     (Kind::Cluster, "upgrade.templates", Test("newest_takes_them_up_as_a_change_of_its_own")),
     (Kind::Cluster, "upgrade.skipChecks*", Test("what_stands_in_the_way_is_found_and_it_goes_on_once_it_is_gone")),
     (Kind::Cluster, "upgrade*", Test("a_release_that_does_not_come_up_is_taken_back_once_it_is_late")),
+    (Kind::Cluster, "hibernation*", Test("what_works_by_the_api_stops_first_then_the_api_then_etcd")),
     (Kind::Cluster, "paused", Changes("Cluster.berth.dev/acme /status/phase")),
     (Kind::Etcd, "version", At("StatefulSet.apps/acme /spec/template")),
     (Kind::Etcd, "replicas", At("StatefulSet.apps/acme /spec/replicas")),
@@ -111,6 +112,7 @@ const EFFECTS: &[(Kind, &str, Effect)] = &[
     (Kind::Etcd, "images*", At("StatefulSet.apps/acme /spec/template")),
     (Kind::Etcd, "clientsStopped", Test("an_etcd_stops_after_its_clients_and_begins_a_new_epoch_alone")),
     (Kind::Etcd, "recovery", Test("what_a_member_holds_that_is_left_is_restored_once_the_loss_has_lasted")),
+    (Kind::Etcd, "hibernation*", Test("all_members_stop_and_start_as_they_were")),
     (Kind::Etcd, "paused", Changes("EtcdCluster.berth.dev/acme /status/phase")),
 ];
 

@@ -1,0 +1,145 @@
+//! A tenant, or an etcd, that has no pods while nobody uses it.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a person asks an etcd for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EtcdHibernation {
+    /// True: all members stop, and keep their volumes. They start again when it is false. Stop what uses this etcd before: a `Cluster` does
+    /// so for its own. It waits while a change of members or of the version, a restore or an upkeep runs. Default false.
+    #[serde(default)]
+    pub enabled: bool,
+}
+
+impl EtcdHibernation {
+    /// True if nothing is asked for.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// When a tenant has no pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Hibernation {
+    /// True: the tenant sleeps, whatever else is asked for. All pods of its control plane end; its data, address, certificates and
+    /// kubeconfigs stay. A change of the spec takes effect once it is awake. Default false: `kubectl berth sleep` and `kubectl berth wake`
+    /// say it.
+    #[serde(default)]
+    pub enabled: bool,
+}
+
+impl Hibernation {
+    /// True if nothing is asked for.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Where a tenant is between awake and asleep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum SleepState {
+    /// It serves, or is to.
+    #[default]
+    Awake,
+    /// Its pods end.
+    FallingAsleep,
+    /// It has no pods.
+    Asleep,
+    /// Its pods start, as they were when it fell asleep.
+    Waking,
+}
+
+/// What is recorded of a tenant's sleep: the annotation `berth.dev/sleep` of its control-plane namespace. It decides what runs, whatever
+/// becomes of the `Cluster` and its status.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SleepRecord {
+    /// Where it is.
+    pub state: SleepState,
+    /// Since when.
+    pub since: Time,
+    /// What asked for it.
+    pub cause: String,
+    /// When it last fell awake again, since it had not come to sleep in time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<Time>,
+}
+
+impl SleepRecord {
+    /// From the annotation. What cannot be read counts as awake: nothing of a tenant is stopped for it.
+    pub fn parse(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    /// For the annotation.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// What a person asks for once, by the annotation `berth.dev/hibernate` of a `Cluster`: `sleep@<time>` or `wake@<time>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SleepRequest {
+    /// Sleep; else wake.
+    pub sleep: bool,
+    /// When.
+    pub at: Timestamp,
+}
+
+impl SleepRequest {
+    /// From the annotation. None: it says neither.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (verb, at) = text.split_once('@')?;
+        let sleep = match verb {
+            "sleep" => true,
+            "wake" => false,
+            _ => return None,
+        };
+        Some(Self { sleep, at: at.parse().ok()? })
+    }
+}
+
+impl std::fmt::Display for SleepRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let verb = if self.sleep { "sleep" } else { "wake" };
+        write!(f, "{verb}@{}", self.at.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    }
+}
+
+/// A tenant's sleep, as its status shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HibernationStatus {
+    /// Awake, FallingAsleep, Asleep or Waking.
+    pub state: SleepState,
+    /// Since when.
+    pub since: Time,
+    /// What asked for it.
+    pub cause: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_read_as_it_is_written() {
+        for text in ["sleep@2026-11-29T20:00:00Z", "wake@2026-11-30T07:00:00Z"] {
+            assert_eq!(SleepRequest::parse(text).unwrap().to_string(), text);
+        }
+        for bad in ["", "sleep", "sleep@", "nap@2026-11-29T20:00:00Z", "sleep@tomorrow"] {
+            assert_eq!(SleepRequest::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_record_is_read_as_it_is_written() {
+        let text = r#"{"state":"Asleep","since":"2026-11-29T20:00:00Z","cause":"spec.hibernation.enabled"}"#;
+        assert_eq!(SleepRecord::parse(text).unwrap().to_json(), text);
+        assert_eq!(SleepRecord::parse("Asleep"), None);
+    }
+}

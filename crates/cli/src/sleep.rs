@@ -1,0 +1,91 @@
+//! `sleep` and `wake`: asks Berth for it, by an annotation, and waits.
+
+use crate::access::Access;
+use crate::args::{Meta, Sleep, Wake};
+use crate::confirm::confirmed;
+use crate::outcome::Outcome;
+use crate::wait::until;
+use crate::{output, unchanged};
+use anyhow::bail;
+use berth_api::conditions::{ConditionType, find};
+use berth_api::hibernation::{SleepRequest, SleepState};
+use berth_api::{Cluster, labels};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+/// Asks, sets the annotation, and waits.
+pub(crate) async fn sleep(meta: &Meta, args: &Sleep) -> anyhow::Result<Outcome> {
+    let access = Access::to_write(meta).await?;
+    let (of, _, _) = access.read_cluster(&args.name).await?;
+    output::print(&format!(
+        "{of}: all pods of its control plane end, and its API does not answer until it wakes. Its data, address and kubeconfigs stay\n"
+    ))?;
+    if !args.yes && !confirmed(&args.name, "put it to sleep")? {
+        bail!("{of}: nothing was changed");
+    }
+    ask(&access, &args.name, true, args.wait.then_some(args.timeout)).await
+}
+
+/// Sets the annotation, and waits.
+pub(crate) async fn wake(meta: &Meta, args: &Wake) -> anyhow::Result<Outcome> {
+    let access = Access::to_write(meta).await?;
+    ask(&access, &args.name, false, args.wait.then_some(args.timeout)).await
+}
+
+async fn ask(access: &Access, name: &str, sleep: bool, wait: Option<SignedDuration>) -> anyhow::Result<Outcome> {
+    let (of, value, cluster) = access.read_cluster(name).await?;
+    if !sleep && cluster.spec.hibernation.enabled {
+        bail!(
+            "{of}: spec.hibernation.enabled is true, which holds whatever else is asked for: set it to false, and it wakes"
+        );
+    }
+    let request = SleepRequest { sleep, at: Timestamp::now() };
+    let patch = json!({"metadata": {"annotations": {(labels::HIBERNATE): request.to_string()}}});
+    unchanged::patch(access, &value, &patch).await?;
+    output::print(&format!("{of}: annotation {}={request} is set\n", labels::HIBERNATE))?;
+    let Some(timeout) = wait else { return Ok(Outcome::Done) };
+    let look = async || Ok(progress(&access.read_cluster(name).await?.2, sleep));
+    Ok(Outcome::done_if(until(timeout, look).await?.is_some()))
+}
+
+/// Whether it is as asked for, and what is to be said.
+fn progress(cluster: &Cluster, sleep: bool) -> (Option<()>, String) {
+    let status = cluster.status.as_ref();
+    let state = status.and_then(|status| status.hibernation.as_ref()).map(|h| h.state).unwrap_or_default();
+    let conditions = status.map_or(&[][..], |status| &status.conditions);
+    let serves = find(conditions, ConditionType::Available).is_some_and(|available| available.status == "True");
+    match (sleep, state) {
+        (true, SleepState::Asleep) => (Some(()), "it sleeps".into()),
+        (false, SleepState::Awake) if serves => (Some(()), "it is awake".into()),
+        _ => {
+            let ready = find(conditions, ConditionType::Ready);
+            (None, ready.map_or_else(|| "wait".into(), |ready| format!("wait: {}", ready.message)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    #[test]
+    fn it_waits_for_the_state_and_says_what_ready_says() {
+        let cluster = |state: Value, available: &str| -> Cluster {
+            let at = "2026-01-01T00:00:00Z";
+            let condition = |type_: &str, status: &str| json!({"type": type_, "status": status, "reason": "X", "message": format!("{type_} it is"), "lastTransitionTime": at});
+            let hibernation = if state.is_null() { state } else { json!({"state": state, "since": at, "cause": "x"}) };
+            serde_json::from_value(json!({
+                "apiVersion": "berth.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": "acme"},
+                "spec": {"version": "1.36.3"},
+                "status": {"hibernation": hibernation, "conditions": [condition("Ready", "True"), condition("Available", available)]},
+            }))
+            .unwrap()
+        };
+        assert_eq!(progress(&cluster(json!("Asleep"), "False"), true).0, Some(()));
+        assert_eq!(progress(&cluster(json!("FallingAsleep"), "True"), true), (None, "wait: Ready it is".into()));
+        assert_eq!(progress(&cluster(Value::Null, "True"), false).0, Some(()));
+        assert_eq!(progress(&cluster(json!("Awake"), "False"), false).0, None, "it has to answer");
+        assert_eq!(progress(&cluster(json!("Waking"), "True"), false).0, None);
+    }
+}

@@ -1,0 +1,88 @@
+//! What people read of a tenant's sleep.
+
+use crate::subject::Tenant;
+use crate::turn::Hold;
+use berth_api::cluster::TurnState;
+use berth_api::conditions::{ConditionType, Reason, Verdict};
+use berth_api::hibernation::{HibernationStatus, SleepState};
+use berth_plan::model::State;
+
+/// Why no change of what runs begins: it would be made by a wake, or stopped halfway.
+pub(crate) fn hold(t: &Tenant<'_>, what: &str) -> Option<Hold> {
+    let (reason, why) = match t.sleep.state() {
+        SleepState::Awake => return None,
+        SleepState::Waking => (Reason::Waking, "waiting for the tenant to be awake"),
+        SleepState::FallingAsleep | SleepState::Asleep => {
+            (Reason::Asleep, "the tenant sleeps; the change begins once it is awake")
+        }
+    };
+    Some(Hold { reason, message: format!("{what}: {why}"), state: TurnState::Blocked, until: None })
+}
+
+/// The state of a component whose pods are not to run. None: it is stopped for another reason.
+pub(crate) fn component_state(t: &Tenant<'_>) -> Option<State> {
+    match t.sleep.state() {
+        SleepState::Awake => None,
+        SleepState::Asleep => Some(State::Ready),
+        SleepState::FallingAsleep | SleepState::Waking => {
+            let on = "its pods to end, so that the tenant sleeps".into();
+            Some(State::Waiting { reason: Reason::FallingAsleep, on })
+        }
+    }
+}
+
+/// What `Ready` says beside that all is well: it is to sleep, and waits for something.
+pub(crate) fn note(t: &Tenant<'_>) -> Option<(Reason, String)> {
+    let waits = t.sleep.next.waits.as_ref()?;
+    Some((Reason::FallingAsleep, format!("it is to sleep, and waits for {waits}")))
+}
+
+/// Why the API does not answer, where that is as it is to be. None: it is awake.
+pub(crate) fn said(t: &Tenant<'_>) -> Option<(Reason, String)> {
+    let record = t.sleep.record.as_ref()?;
+    let since = record.since.0.strftime("%Y-%m-%dT%H:%M:%SZ");
+    Some(match record.state {
+        SleepState::Awake => return None,
+        SleepState::FallingAsleep => (Reason::FallingAsleep, format!("its pods end since {since}, so that it sleeps")),
+        SleepState::Asleep => {
+            let way = format!("To wake it: kubectl berth wake {} -n {}", t.name, t.namespace);
+            let text = format!("it sleeps since {since} ({}): it has no pods, and its data stays. {way}", record.cause);
+            (Reason::Asleep, text)
+        }
+        SleepState::Waking => (Reason::Waking, format!("its pods start since {since}, after a sleep")),
+    })
+}
+
+/// What the conditions say while it is not awake.
+pub(crate) fn judged(t: &Tenant<'_>, verdicts: Vec<Verdict>) -> Vec<Verdict> {
+    use ConditionType as T;
+    let Some((reason, text)) = said(t) else { return verdicts };
+    let said = |v: Verdict| match v.type_ {
+        // What is wrong beside the sleep is worth more.
+        T::Ready if t.sleep.is_asleep() && v.status == Some(false) && v.reason == Reason::Asleep => {
+            Verdict::new(T::Ready, Some(true), reason, text.clone())
+        }
+        T::Available | T::EtcdAvailable | T::ControlPlaneAvailable if v.status != Some(true) && is_by_sleep(&v) => {
+            Verdict::new(v.type_, Some(false), reason, text.clone())
+        }
+        T::VPCReady | T::AddonsReady | T::PodsReachAPI if t.sleep.is_asleep() => {
+            Verdict::new(v.type_, None, reason, text.clone())
+        }
+        _ => v,
+    };
+    verdicts.into_iter().map(said).collect()
+}
+
+/// Whether it says no more than that pods are not there yet, or any more.
+fn is_by_sleep(verdict: &Verdict) -> bool {
+    use Reason as R;
+    let reasons =
+        [R::Asleep, R::FallingAsleep, R::Waking, R::Waiting, R::PodsNotReady, R::NotYetObserved, R::AsExpected];
+    reasons.contains(&verdict.reason)
+}
+
+/// For the status. None: it was never asked to sleep.
+pub(crate) fn status(t: &Tenant<'_>) -> Option<HibernationStatus> {
+    let record = t.sleep.record.as_ref()?;
+    Some(HibernationStatus { state: record.state, since: record.since.clone(), cause: record.cause.clone() })
+}

@@ -1,0 +1,131 @@
+//! What a decision about a tenant's sleep is made from, as it was observed.
+
+use super::decide::{Next, SleepView, decide_sleep};
+use crate::components;
+use crate::subject::Tenant;
+use berth_api::cluster::TurnState;
+use berth_api::conditions::{ConditionType, find};
+use berth_api::etcd_bootstrap::{OperationKind, Phase};
+use berth_api::hibernation::{SleepRecord, SleepRequest, SleepState};
+use berth_api::{EtcdCluster, labels, names};
+use berth_plan::object_meta::{annotation, label};
+use berth_plan::observed::ApiProbe;
+use berth_plan::{run_level, workload};
+use berth_render::{Binary, Kind};
+use kube_core::ResourceExt;
+use serde_json::Value;
+
+/// A tenant's sleep.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sleep {
+    /// What is recorded of it. None: it never slept.
+    pub(crate) record: Option<SleepRecord>,
+    /// What runs, and what is recorded next.
+    pub(crate) next: Next,
+}
+
+impl Sleep {
+    /// Judges the tenant, of which the rest is known.
+    pub(crate) fn judge(t: &Tenant<'_>) -> Self {
+        let record = t.live_namespace().and_then(recorded);
+        let request = t.cluster.annotations().get(labels::HIBERNATE).and_then(|text| SleepRequest::parse(text));
+        let enabled = t.cluster.spec.hibernation.enabled;
+        // Most are never asked to.
+        if record.is_none() && request.is_none() && !enabled {
+            return Self::default();
+        }
+        let stopped = |api: bool| {
+            let mut all = components::ALL.iter().filter(|c| (c.binary == t.distribution.api()) == api);
+            all.all(|component| {
+                let mut pods = t.observed.of_kind(Kind::Pod, &t.cp_namespace);
+                let is_left = pods.any(|(_, pod)| label(pod, labels::COMPONENT) == Some(component.name()));
+                !is_left && t.workloads(component.binary).live().all(run_level::has_stopped)
+            })
+        };
+        let next = decide_sleep(&SleepView {
+            now: t.now,
+            enabled,
+            request,
+            record: record.as_ref(),
+            obstacle: obstacle(t),
+            workers_stopped: stopped(false),
+            api_stopped: stopped(true),
+            etcd_sleeps: t.etcd.as_ref().is_some_and(etcd_sleeps),
+            is_up: is_up(t),
+        });
+        Self { record, next }
+    }
+
+    /// Where it is.
+    pub(crate) fn state(&self) -> SleepState {
+        self.record.as_ref().map(|record| record.state).unwrap_or_default()
+    }
+
+    /// What the record is to say.
+    pub(crate) fn annotation(&self) -> Option<String> {
+        self.next.write.as_ref().or(self.record.as_ref()).map(SleepRecord::to_json)
+    }
+
+    /// Whether nothing runs, and nothing is to.
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.state() == SleepState::Asleep
+    }
+}
+
+/// What a control-plane namespace says of it.
+fn recorded(namespace: &Value) -> Option<SleepRecord> {
+    SleepRecord::parse(annotation(namespace, labels::SLEEP)?)
+}
+
+fn etcd_sleeps(etcd: &EtcdCluster) -> bool {
+    let status = etcd.status.as_ref();
+    let operation = status.and_then(|status| status.operation.as_ref());
+    etcd.spec.hibernation.enabled
+        && operation.is_some_and(|o| o.kind == OperationKind::Sleep && o.phase == Phase::Asleep)
+}
+
+/// All components run, and the API answers: what kept it from changing is over.
+fn is_up(t: &Tenant<'_>) -> bool {
+    let runs = |binary: Binary| t.workloads(binary).rollout().is_some_and(|r| r.settled && r.desired > 0);
+    let etcd = t.etcd.as_ref().and_then(|etcd| etcd.status.as_ref());
+    let etcd_is_up = etcd.is_some_and(|status| status.operation.is_none());
+    etcd_is_up && components::ALL.iter().all(|c| runs(c.binary)) && matches!(t.observed.api, ApiProbe::Answered { .. })
+}
+
+/// Why it does not begin to sleep: what goes on comes to its end first, and what is not well is not left alone.
+fn obstacle(t: &Tenant<'_>) -> Option<String> {
+    let status = t.status();
+    if status.version.is_none() {
+        return Some("the tenant to come up for the first time".into());
+    }
+    if let Some(rollout) = &status.rollout {
+        return Some(format!("the rollout of revision {} to end", rollout.revision));
+    }
+    if status.turn.as_ref().is_some_and(|turn| turn.state == TurnState::Running) {
+        return Some("the change of the version to end".into());
+    }
+    let unsettled = components::ALL.iter().find(|c| t.workloads(c.binary).rollout().is_none_or(|r| !r.settled));
+    if let Some(component) = unsettled {
+        return Some(format!("all pods of {} to be ready", component.name()));
+    }
+    let etcd = t.etcd.as_ref().and_then(|etcd| etcd.status.clone()).unwrap_or_default();
+    if let Some(operation) = &etcd.operation {
+        return Some(format!("EtcdCluster etcd to end what is under way ({:?} {})", operation.kind, operation.target));
+    }
+    let ready = find(&etcd.conditions, ConditionType::Ready);
+    if let Some(ready) = ready.filter(|ready| ready.status != "True") {
+        return Some(format!("EtcdCluster etcd to be ready: {}", ready.message));
+    }
+    let available = find(&status.conditions, ConditionType::Available);
+    if available.is_none_or(|available| available.status != "True") {
+        return Some("the API to answer".into());
+    }
+    backup(t).map(|pod| format!("the backup or the restore to end that pod {pod} is at work for"))
+}
+
+/// A pod that takes a backup, or is at work for a restore.
+fn backup<'a>(t: &'a Tenant<'_>) -> Option<&'a str> {
+    let at_work = |pod: &Value| !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+    let mut pods = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, names::ETCD_BACKUP);
+    pods.find(|(_, pod)| at_work(pod)).map(|(key, _)| &*key.name)
+}
