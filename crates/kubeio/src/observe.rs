@@ -81,7 +81,7 @@ impl Snapshot {
     }
 
     /// Takes in objects of a kind.
-    pub(crate) fn put_all(&mut self, kind: Kind, objects: impl IntoIterator<Item = Value>) {
+    fn put_all(&mut self, kind: Kind, objects: impl IntoIterator<Item = Value>) {
         for object in objects {
             self.put(kind, object);
         }
@@ -235,7 +235,11 @@ pub async fn observe_cluster(
     snapshot.put(Kind::Namespace, live);
     if ours {
         observe_control_plane(io, cluster, &key.name, &mut snapshot).await?;
-        read_routes(io, cluster, settings, &key.name, &mut snapshot).await?;
+        let service = ObjectKey::namespaced(Kind::Service, &*key.name, names::APISERVER);
+        let service = snapshot.observed.get(&service);
+        let (seen, routes) = read_routes(io, cluster, settings, &key.name, service).await?;
+        snapshot.observed.routes = seen;
+        snapshot.put_all(Kind::TLSRoute, routes);
         read_audit_secrets(io, cluster, &key.name, &mut snapshot).await?;
         if reads_service_account(&settings.pull_secrets, &key, &snapshot.observed) {
             // Copies are made from these.

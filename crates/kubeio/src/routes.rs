@@ -2,41 +2,36 @@
 
 use crate::calls::Io;
 use crate::error::{ErrorKind, IoError};
-use crate::observe::Snapshot;
 use berth_api::cluster::EndpointType;
-use berth_api::{Cluster, labels, names};
+use berth_api::{Cluster, labels};
 use berth_plan::Settings;
 use berth_plan::object_meta::annotation;
 use berth_plan::observed::RoutesSeen;
 use berth_plan::settings::Engine;
-use berth_render::{Kind, ObjectKey};
+use berth_render::Kind;
 use serde_json::Value;
 
-/// Reads `TLSRoute`s, where there are, or are to be, some. Whether the meta cluster has the kind is said by its answer.
+/// Reads `TLSRoute`s, where there are, or are to be, some. Whether the meta cluster has the kind is said by its answer. `service`: that of the
+/// tenant's API.
 pub(crate) async fn read_routes(
     io: &Io,
     cluster: &Cluster,
     settings: &Settings,
     home: &str,
-    snapshot: &mut Snapshot,
-) -> Result<(), IoError> {
+    service: Option<&Value>,
+) -> Result<(RoutesSeen, Vec<Value>), IoError> {
     let is_to_be = cluster.spec.endpoint.type_ == EndpointType::Gateway
         && settings.gateway.as_ref().is_some_and(|gateway| gateway.has(Engine::GatewayAPI));
-    let service = ObjectKey::namespaced(Kind::Service, home, names::APISERVER);
-    let was = || snapshot.observed.get(&service).is_some_and(|s| annotation(s, labels::TLS_ROUTE).is_some());
-    if !is_to_be && !was() {
-        return Ok(());
+    let was = service.is_some_and(|service| annotation(service, labels::TLS_ROUTE).is_some());
+    if !is_to_be && !was {
+        return Ok((RoutesSeen::NotAsked, vec![]));
     }
-    snapshot.observed.routes = match io.list(Kind::TLSRoute, home, None).await {
-        Ok(routes) => {
-            snapshot.put_all(Kind::TLSRoute, routes);
-            RoutesSeen::Served
-        }
-        Err(e) if e.kind == ErrorKind::NotFound => RoutesSeen::Missing(versions_with_routes(io).await?),
-        Err(e) if e.kind == ErrorKind::Forbidden => RoutesSeen::Denied,
-        Err(e) => return Err(e),
-    };
-    Ok(())
+    match io.list(Kind::TLSRoute, home, None).await {
+        Ok(routes) => Ok((RoutesSeen::Served, routes)),
+        Err(e) if e.kind == ErrorKind::NotFound => Ok((RoutesSeen::Missing(versions_with_routes(io).await?), vec![])),
+        Err(e) if e.kind == ErrorKind::Forbidden => Ok((RoutesSeen::Denied, vec![])),
+        Err(e) => Err(e),
+    }
 }
 
 /// The versions in which the meta cluster has `TLSRoute`s.
@@ -72,9 +67,14 @@ mod tests {
 
     const HOME: &str = "acme-1";
 
-    /// What is found by an API server that has `TLSRoute` in these versions, or answers with that code, and what it was asked. `engine`: the chart's
+    /// What is found, how many of them, and in how many calls, at an API server that has `TLSRoute` in these versions, or answers with that code. `engine`: the chart's
     /// values have it; `mark`: the Service has it.
-    async fn found(versions: &'static [&'static str], code: u16, engine: bool, mark: bool) -> (Snapshot, Vec<String>) {
+    async fn found(
+        versions: &'static [&'static str],
+        code: u16,
+        engine: bool,
+        mark: bool,
+    ) -> (RoutesSeen, usize, usize) {
         let asked = Arc::new(Mutex::new(vec![]));
         let seen = asked.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
@@ -97,7 +97,7 @@ mod tests {
             };
             seen.lock().unwrap().push(path);
             let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
-                "message": "tlsroutes.gateway.networking.k8s.io is forbidden: User \"x\" cannot list resource", "reason": "Forbidden"});
+                "message": "tlsroutes.gateway.networking.k8s.io is forbidden: User \"x\" cannot list resource \"tlsroutes\" in API group \"gateway.networking.k8s.io\" in the namespace \"acme-1\"", "reason": "Forbidden"});
             let body = if code == 200 { answer } else { status };
             let response =
                 Response::builder().status(code).body(Body::from(body.to_string().into_bytes())).expect("it");
@@ -112,36 +112,23 @@ mod tests {
         let parents = vec![Parent { namespace: "edge".into(), name: "tls".into(), section_name: None }];
         let gateway = Gateway { engines: vec![Engine::GatewayAPI], parents, ..Gateway::default() };
         let settings = Settings { gateway: engine.then_some(gateway), ..Settings::default() };
-        let mut snapshot = Snapshot::default();
-        if mark {
-            let metadata =
-                json!({"name": names::APISERVER, "namespace": HOME, "annotations": {labels::TLS_ROUTE: "true"}});
-            snapshot.put(Kind::Service, json!({"metadata": metadata}));
-        }
+        let service = json!({"metadata": {"annotations": {labels::TLS_ROUTE: "true"}}});
         let cluster = serde_json::from_value(cluster).unwrap();
-        read_routes(&io, &cluster, &settings, HOME, &mut snapshot).await.unwrap();
-        let asked = asked.lock().unwrap().clone();
-        (snapshot, asked)
+        let (seen, routes) = read_routes(&io, &cluster, &settings, HOME, mark.then_some(&service)).await.unwrap();
+        let asked = asked.lock().unwrap().len();
+        (seen, routes.len(), asked)
     }
 
     #[tokio::test]
     async fn they_are_read_where_there_may_be_some_and_their_versions_where_there_are_none() {
-        let key = ObjectKey::namespaced(Kind::TLSRoute, HOME, names::APISERVER);
         for (engine, mark) in [(true, false), (false, true)] {
-            let (snapshot, asked) = found(&["v1"], 200, engine, mark).await;
-            assert_eq!((snapshot.observed.routes.clone(), asked.len()), (RoutesSeen::Served, 1));
-            assert!(snapshot.observed.get(&key).is_some());
+            assert_eq!(found(&["v1"], 200, engine, mark).await, (RoutesSeen::Served, 1, 1));
         }
-        let (snapshot, asked) = found(&["v1"], 200, false, false).await;
-        assert_eq!((snapshot.observed.routes, asked), (RoutesSeen::NotAsked, vec![]));
+        assert_eq!(found(&["v1"], 200, false, false).await, (RoutesSeen::NotAsked, 0, 0));
         let missing = |all: &[&str]| RoutesSeen::Missing(all.iter().map(|version| (*version).to_owned()).collect());
-        let (older, _) = found(&["v1alpha3"], 200, true, false).await;
-        assert_eq!(older.observed.routes, missing(&["v1alpha3"]));
-        let (others, _) = found(&[], 200, true, false).await;
-        assert_eq!(others.observed.routes, missing(&[]), "the group has other kinds");
-        let (none, _) = found(&[], 404, true, false).await;
-        assert_eq!(none.observed.routes, missing(&[]));
-        let (denied, _) = found(&["v1"], 403, true, true).await;
-        assert_eq!(denied.observed.routes, RoutesSeen::Denied);
+        assert_eq!(found(&["v1alpha3"], 200, true, false).await.0, missing(&["v1alpha3"]));
+        assert_eq!(found(&[], 200, true, false).await.0, missing(&[]), "the group has other kinds");
+        assert_eq!(found(&[], 404, true, false).await.0, missing(&[]));
+        assert_eq!(found(&["v1"], 403, true, true).await.0, RoutesSeen::Denied);
     }
 }
