@@ -3,6 +3,7 @@
 use crate::planned::Input;
 use crate::release::{Release, decide_release};
 use crate::revision::Rollout;
+use crate::sleep;
 use crate::subject::Tenant;
 use berth_api::cluster::Cluster;
 use berth_plan::model::State;
@@ -26,7 +27,7 @@ pub(crate) struct Facts<'a> {
 impl<'a> Facts<'a> {
     /// Judges what was observed.
     pub(crate) fn judge(input: Input<'a>) -> Self {
-        Self::judge_tenant(input, Tenant::new(input))
+        Self::judge_tenant(input, sleep::tenant(input))
     }
 
     /// Judges the tenant that these make.

@@ -30,7 +30,7 @@ use serde_json::Value;
 /// The new status.
 pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>) -> ClusterStatus {
     let Input { object: cluster, observed, now, .. } = input;
-    let t = Tenant::new(input);
+    let t = sleep::tenant(input);
     let old = t.status();
     let generation = cluster.metadata.generation.unwrap_or_default();
     let failure = failure.map(|failure| admission::explain(&t, failure));
@@ -167,8 +167,9 @@ fn verdicts(t: &Tenant<'_>, planned: &ClusterPlan, failure: Option<&Failure>) ->
     let backup = backup.filter(|_| !deleting);
     let upgrade = super::preflight::verdict(t);
     let update = super::update::verdict(t);
-    let all = all.into_iter().chain(addons).chain(vpc).chain(routed).chain(backup).chain(upgrade).chain(update).collect();
-    sleep::judged(t, all)
+    let all =
+        all.into_iter().chain(addons).chain(vpc).chain(routed).chain(backup).chain(upgrade).chain(update).collect();
+    sleep::judged(t, all, planned.hold.as_ref().map(|hold| &*hold.message))
 }
 
 /// What the API's answer says. None: it was not asked.

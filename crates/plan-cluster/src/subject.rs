@@ -6,9 +6,10 @@ use super::ours::{is_ours, owner_labels};
 use super::planned::Input;
 use super::record::Pin;
 use super::release::Release;
-use super::sleep::Sleep;
+use super::sleep::state::Sleep;
 use berth_api::cluster::{Cluster, ClusterStatus};
 use berth_api::etcd_bootstrap::OperationKind;
+use berth_api::hibernation::SleepState;
 use berth_api::{EtcdCluster, names};
 use berth_plan::RunLevel;
 use berth_plan::observed::Observed;
@@ -71,7 +72,7 @@ impl<'a> Tenant<'a> {
         // When etcd sleeps follows from when the tenant does, not the other way round.
         let operation = operation.filter(|operation| operation.kind != OperationKind::Sleep);
         let run_level = RunLevel::during(operation);
-        let mut tenant = Self {
+        Self {
             cluster,
             observed,
             settings,
@@ -88,10 +89,7 @@ impl<'a> Tenant<'a> {
             etcd,
             run_level,
             sleep: Sleep::default(),
-        };
-        tenant.sleep = Sleep::judge(&tenant);
-        tenant.run_level = run_level.max(tenant.sleep.next.level);
-        tenant
+        }
     }
 
     pub(super) fn key(&self, kind: Kind, name: impl Into<String>) -> ObjectKey {
@@ -116,9 +114,10 @@ impl<'a> Tenant<'a> {
         !self.cluster.spec.paused
     }
 
-    /// Nothing of a release can go on: Berth does not act, or no component runs.
+    /// Nothing of a release can go on: Berth does not act, or no component runs. While it sleeps a release is held, as by a window.
     pub(super) fn stands_still(&self) -> bool {
-        !self.acts() || !self.run_level.runs_clients()
+        let is_awake = self.sleep.state() == SleepState::Awake;
+        !self.acts() || (is_awake && !self.run_level.runs_clients())
     }
 
     /// Nothing of it is made yet.

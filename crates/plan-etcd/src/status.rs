@@ -24,6 +24,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 /// A member may be away this long before the cluster counts as degraded.
 const DEGRADED_AFTER: SignedDuration = SignedDuration::from_mins(2);
 
+/// What is said of the members of one that sleeps.
+const ASLEEP: &str = "it sleeps, and has no pods";
+
 /// A member that does not come, for whatever reason.
 const DISTURBED: [Reason; 2] = [Reason::PodsNotReady, Reason::MembersChanging];
 
@@ -164,8 +167,8 @@ fn verdicts(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> 
     let problem = failure.map(|f| (f.reason, f.message.clone())).or_else(|| problem(plan));
     let mut ready =
         verdicts::ready(&available, problem.as_ref(), planned.unread.as_ref(), input.object.spec.paused, deleting);
-    if available.reason == Reason::Asleep && ready.reason == Reason::Asleep {
-        ready.status = Some(true);
+    if let (Some((Reason::Asleep, message)), Reason::Asleep) = (&planned.sleep, ready.reason) {
+        (ready.status, ready.message) = (Some(true), message.clone());
     }
     let waiting = plan.stages.iter().find(|s| s.state.goes_on()).and_then(sentence);
     let progressing = verdicts::progressing(waiting, input.object.spec.paused, deleting);
@@ -203,6 +206,7 @@ fn available(planned: &EtcdPlan, deleting: bool) -> Verdict {
             no(Reason::EtcdAlarm, format!("etcd refuses requests: alarm {}", health.raised()))
         }
         Some(true) => Verdict::new(T::Available, Some(true), Reason::AsExpected, "a quorum of members answers"),
+        _ if let Some((Reason::Asleep, _)) = &planned.sleep => no(Reason::Asleep, ASLEEP.into()),
         _ if let Some((reason, message)) = &planned.sleep => no(*reason, message.clone()),
         _ if restores(planned) => {
             no(Reason::Restoring, "etcd is being restored from a backup, and serves nobody meanwhile".into())
@@ -276,7 +280,8 @@ fn members_ready(planned: &EtcdPlan, deleting: bool) -> Verdict {
         );
     }
     if let Some((reason, message)) = &planned.sleep {
-        return Verdict::new(T::MembersReady, Some(false), *reason, message.clone());
+        let message = if *reason == Reason::Asleep { ASLEEP } else { message };
+        return Verdict::new(T::MembersReady, Some(false), *reason, message);
     }
     let found = health.data.as_ref().or(health.pods.as_ref()).map_or(Reason::PodsNotReady, |(r, _)| *r);
     let message = format!("{up} of {of} members are ready; {}", health.troubles());

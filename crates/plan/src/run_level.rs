@@ -26,8 +26,10 @@ impl RunLevel {
     pub fn during(operation: Option<&Operation>) -> Self {
         match operation.map(|o| (o.kind, o.phase)) {
             Some((OperationKind::Restore, Phase::WaitingForClients | Phase::Start)) => Self::ClientsStopped,
-            Some((OperationKind::Restore, Phase::Stop | Phase::Restore)) => Self::Down,
-            Some((OperationKind::Sleep, Phase::Stop | Phase::Asleep)) => Self::Down,
+            Some(
+                (OperationKind::Restore, Phase::Stop | Phase::Restore)
+                | (OperationKind::Sleep, Phase::Stop | Phase::Asleep),
+            ) => Self::Down,
             _ => Self::Up,
         }
     }

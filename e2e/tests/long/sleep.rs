@@ -22,7 +22,7 @@ fn a_tenant_sleeps_and_wakes() {
 
 fn by_hand(world: &World) -> Result<()> {
     let tenant = Tenant::ready(world, "sleeper", &json!({}))?;
-    let mut outside = Outside::start(&tenant)?;
+    let outside = Outside::start(&tenant)?;
     let writer = Writer::start(&tenant.kubeconfig()?);
     for n in 0..TIMES {
         let began = Instant::now();
@@ -35,7 +35,7 @@ fn by_hand(world: &World) -> Result<()> {
         tenant.wait_ready()?;
         let name = format!("after-{n}");
         outside.asks(&tenant, &name)?;
-        outside.noticed(&tenant, &name)?;
+        outside.is_bound(&tenant, &name)?;
     }
     writer.nothing_was_lost(&tenant)?;
     tenant.delete()

@@ -5,9 +5,10 @@
 
 mod decide;
 mod say;
+pub(crate) mod state;
 mod view;
 
 #[cfg(test)]
 pub(crate) use decide::{AGAIN, PATIENCE};
-pub(crate) use say::{component_state, hold, judged, note, said, status};
-pub(crate) use view::Sleep;
+pub(crate) use say::{component_state, judged, note, said, status};
+pub(crate) use view::tenant;

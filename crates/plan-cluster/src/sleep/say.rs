@@ -1,23 +1,9 @@
 //! What people read of a tenant's sleep.
 
 use crate::subject::Tenant;
-use crate::turn::Hold;
-use berth_api::cluster::TurnState;
 use berth_api::conditions::{ConditionType, Reason, Verdict};
 use berth_api::hibernation::{HibernationStatus, SleepState};
 use berth_plan::model::State;
-
-/// Why no change of what runs begins: it would be made by a wake, or stopped halfway.
-pub(crate) fn hold(t: &Tenant<'_>, what: &str) -> Option<Hold> {
-    let (reason, why) = match t.sleep.state() {
-        SleepState::Awake => return None,
-        SleepState::Waking => (Reason::Waking, "waiting for the tenant to be awake"),
-        SleepState::FallingAsleep | SleepState::Asleep => {
-            (Reason::Asleep, "the tenant sleeps; the change begins once it is awake")
-        }
-    };
-    Some(Hold { reason, message: format!("{what}: {why}"), state: TurnState::Blocked, until: None })
-}
 
 /// The state of a component whose pods are not to run. None: it is stopped for another reason.
 pub(crate) fn component_state(t: &Tenant<'_>) -> Option<State> {
@@ -53,20 +39,22 @@ pub(crate) fn said(t: &Tenant<'_>) -> Option<(Reason, String)> {
     })
 }
 
-/// What the conditions say while it is not awake.
-pub(crate) fn judged(t: &Tenant<'_>, verdicts: Vec<Verdict>) -> Vec<Verdict> {
+/// What the conditions say while it is not awake. `held`: what waits for it to be.
+pub(crate) fn judged(t: &Tenant<'_>, verdicts: Vec<Verdict>, held: Option<&str>) -> Vec<Verdict> {
     use ConditionType as T;
     let Some((reason, text)) = said(t) else { return verdicts };
+    let part = if t.sleep.is_asleep() { "it sleeps, and has no pods".to_owned() } else { text.clone() };
     let said = |v: Verdict| match v.type_ {
         // What is wrong beside the sleep is worth more.
         T::Ready if t.sleep.is_asleep() && v.status == Some(false) && v.reason == Reason::Asleep => {
-            Verdict::new(T::Ready, Some(true), reason, text.clone())
+            let held = held.map(|held| format!(". {held}")).unwrap_or_default();
+            Verdict::new(T::Ready, Some(true), reason, format!("{text}{held}"))
         }
         T::Available | T::EtcdAvailable | T::ControlPlaneAvailable if v.status != Some(true) && is_by_sleep(&v) => {
-            Verdict::new(v.type_, Some(false), reason, text.clone())
+            Verdict::new(v.type_, Some(false), reason, part.clone())
         }
         T::VPCReady | T::AddonsReady | T::PodsReachAPI if t.sleep.is_asleep() => {
-            Verdict::new(v.type_, None, reason, text.clone())
+            Verdict::new(v.type_, None, reason, part.clone())
         }
         _ => v,
     };

@@ -1,75 +1,63 @@
 //! What a decision about a tenant's sleep is made from, as it was observed.
 
-use super::decide::{Next, SleepView, decide_sleep};
-use crate::components;
+use super::decide::{SleepView, decide_sleep};
+use super::state::Sleep;
+use crate::planned::Input;
 use crate::subject::Tenant;
 use berth_api::cluster::TurnState;
 use berth_api::conditions::{ConditionType, find};
 use berth_api::etcd_bootstrap::{OperationKind, Phase};
-use berth_api::hibernation::{SleepRecord, SleepRequest, SleepState};
+use berth_api::hibernation::{SleepRecord, SleepRequest};
 use berth_api::{EtcdCluster, labels, names};
-use berth_plan::object_meta::{annotation, label};
+use berth_plan::object_meta::annotation;
 use berth_plan::observed::ApiProbe;
 use berth_plan::{run_level, workload};
-use berth_render::{Binary, Kind};
+use berth_render::Binary;
 use kube_core::ResourceExt;
 use serde_json::Value;
 
-/// A tenant's sleep.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Sleep {
-    /// What is recorded of it. None: it never slept.
-    pub(crate) record: Option<SleepRecord>,
-    /// What runs, and what is recorded next.
-    pub(crate) next: Next,
+/// The tenant, with its sleep.
+pub(crate) fn tenant(input: Input<'_>) -> Tenant<'_> {
+    let mut t = Tenant::new(input);
+    t.sleep = judge(&t);
+    t.run_level = t.run_level.max(t.sleep.next.level);
+    t
 }
 
-impl Sleep {
-    /// Judges the tenant, of which the rest is known.
-    pub(crate) fn judge(t: &Tenant<'_>) -> Self {
-        let record = t.live_namespace().and_then(recorded);
-        let request = t.cluster.annotations().get(labels::HIBERNATE).and_then(|text| SleepRequest::parse(text));
-        let enabled = t.cluster.spec.hibernation.enabled;
-        // Most are never asked to.
-        if record.is_none() && request.is_none() && !enabled {
-            return Self::default();
-        }
-        let stopped = |api: bool| {
-            let mut all = components::ALL.iter().filter(|c| (c.binary == t.distribution.api()) == api);
-            all.all(|component| {
-                let mut pods = t.observed.of_kind(Kind::Pod, &t.cp_namespace);
-                let is_left = pods.any(|(_, pod)| label(pod, labels::COMPONENT) == Some(component.name()));
-                !is_left && t.workloads(component.binary).live().all(run_level::has_stopped)
-            })
-        };
-        let next = decide_sleep(&SleepView {
-            now: t.now,
-            enabled,
-            request,
-            record: record.as_ref(),
-            obstacle: obstacle(t),
-            workers_stopped: stopped(false),
-            api_stopped: stopped(true),
-            etcd_sleeps: t.etcd.as_ref().is_some_and(etcd_sleeps),
-            is_up: is_up(t),
-        });
-        Self { record, next }
-    }
+/// What the control plane consists of.
+fn programs(t: &Tenant<'_>) -> impl Iterator<Item = Binary> {
+    t.distribution.programs.iter().map(|(binary, _)| *binary)
+}
 
-    /// Where it is.
-    pub(crate) fn state(&self) -> SleepState {
-        self.record.as_ref().map(|record| record.state).unwrap_or_default()
+/// Judges the sleep of a tenant of which the rest is known.
+fn judge(t: &Tenant<'_>) -> Sleep {
+    let record = t.live_namespace().and_then(recorded);
+    let request = t.cluster.annotations().get(labels::HIBERNATE).and_then(|text| SleepRequest::parse(text));
+    let enabled = t.cluster.spec.hibernation.enabled;
+    // Most are never asked to.
+    if record.is_none() && request.is_none() && !enabled {
+        return Sleep::default();
     }
-
-    /// What the record is to say.
-    pub(crate) fn annotation(&self) -> Option<String> {
-        self.next.write.as_ref().or(self.record.as_ref()).map(SleepRecord::to_json)
-    }
-
-    /// Whether nothing runs, and nothing is to.
-    pub(crate) fn is_asleep(&self) -> bool {
-        self.state() == SleepState::Asleep
-    }
+    let stopped = |api: bool| {
+        let mut all = programs(t).filter(|binary| (*binary == t.distribution.api()) == api);
+        all.all(|binary| {
+            let is_left =
+                workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, binary.name()).next().is_some();
+            !is_left && t.workloads(binary).live().all(run_level::has_stopped)
+        })
+    };
+    let next = decide_sleep(&SleepView {
+        now: t.now,
+        enabled,
+        request,
+        record: record.as_ref(),
+        obstacle: obstacle(t),
+        workers_stopped: stopped(false),
+        api_stopped: stopped(true),
+        etcd_sleeps: t.etcd.as_ref().is_some_and(etcd_sleeps),
+        is_up: is_up(t),
+    });
+    Sleep { record, next }
 }
 
 /// What a control-plane namespace says of it.
@@ -89,7 +77,7 @@ fn is_up(t: &Tenant<'_>) -> bool {
     let runs = |binary: Binary| t.workloads(binary).rollout().is_some_and(|r| r.settled && r.desired > 0);
     let etcd = t.etcd.as_ref().and_then(|etcd| etcd.status.as_ref());
     let etcd_is_up = etcd.is_some_and(|status| status.operation.is_none());
-    etcd_is_up && components::ALL.iter().all(|c| runs(c.binary)) && matches!(t.observed.api, ApiProbe::Answered { .. })
+    etcd_is_up && programs(t).all(runs) && matches!(t.observed.api, ApiProbe::Answered { .. })
 }
 
 /// Why it does not begin to sleep: what goes on comes to its end first, and what is not well is not left alone.
@@ -104,9 +92,9 @@ fn obstacle(t: &Tenant<'_>) -> Option<String> {
     if status.turn.as_ref().is_some_and(|turn| turn.state == TurnState::Running) {
         return Some("the change of the version to end".into());
     }
-    let unsettled = components::ALL.iter().find(|c| t.workloads(c.binary).rollout().is_none_or(|r| !r.settled));
-    if let Some(component) = unsettled {
-        return Some(format!("all pods of {} to be ready", component.name()));
+    let unsettled = programs(t).find(|binary| t.workloads(*binary).rollout().is_none_or(|r| !r.settled));
+    if let Some(binary) = unsettled {
+        return Some(format!("all pods of {} to be ready", binary.name()));
     }
     let etcd = t.etcd.as_ref().and_then(|etcd| etcd.status.clone()).unwrap_or_default();
     if let Some(operation) = &etcd.operation {

@@ -25,7 +25,7 @@ impl Fixture {
     }
 
     /// As `kubectl berth sleep` and `wake` do.
-    fn requests(&mut self, verb: &str) {
+    pub(super) fn requests(&mut self, verb: &str) {
         let at = self.world.now.strftime("%Y-%m-%dT%H:%M:%SZ");
         let annotations = self.cluster.metadata.annotations.get_or_insert_default();
         annotations.insert(labels::HIBERNATE.into(), format!("{verb}@{at}"));
@@ -44,7 +44,7 @@ impl Fixture {
     }
 
     /// Controllers end the pods of that one.
-    fn ends(&mut self, name: &str) {
+    pub(super) fn ends(&mut self, name: &str) {
         self.roll_out(name);
         self.pods_of(name, None);
         if name == names::APISERVER {
@@ -53,7 +53,13 @@ impl Fixture {
         self.reconcile();
     }
 
-    fn etcd_sleeps(&mut self) {
+    pub(super) fn all_end(&mut self) {
+        for name in [names::CONTROLLER_MANAGER, names::SCHEDULER, names::APISERVER] {
+            self.ends(name);
+        }
+    }
+
+    pub(super) fn etcd_sleeps(&mut self) {
         let key = Self::key(Kind::EtcdCluster, names::ETCD);
         let live = self.world.observed.objects.get_mut(&key).unwrap();
         let condition = |type_: &str, status: &str| {
@@ -71,9 +77,7 @@ impl Fixture {
     pub(super) fn asleep() -> Self {
         let mut f = Self::awake();
         f.wants_sleep(true);
-        f.ends(names::CONTROLLER_MANAGER);
-        f.ends(names::SCHEDULER);
-        f.ends(names::APISERVER);
+        f.all_end();
         f.etcd_sleeps();
         assert_eq!(f.sleep_state(), SleepState::Asleep);
         f
@@ -141,6 +145,9 @@ fn what_changes_meanwhile_begins_once_it_is_awake() {
     assert_eq!((f.image(names::APISERVER), f.replicas()), (image.clone(), vec![0, 0, 0]));
     let (ready, reason, message) = f.condition("Ready");
     assert_eq!((&*ready, &*reason), ("True", "Asleep"), "{message}");
+    assert!(message.contains("the change begins once it is awake"), "{message}");
+    let live = f.world.observed.get(&Fixture::namespace()).unwrap();
+    assert_eq!(live["metadata"]["annotations"][labels::KUBERNETES_VERSION], "1.36.3");
     f.wants_sleep(false);
     assert_eq!((f.image(names::APISERVER), f.sleep_state()), (image.clone(), SleepState::Waking));
     f.comes_up();

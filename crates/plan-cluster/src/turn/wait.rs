@@ -3,12 +3,12 @@
 use super::Hold;
 use crate::record::Pin;
 use crate::revision::roll;
-use crate::sleep;
 use crate::subject::Tenant;
 use crate::window::{self, At};
 use berth_api::cluster::TurnState;
 use berth_api::conditions::Reason;
 use berth_api::helpers::Amounts;
+use berth_api::hibernation::SleepState;
 use berth_api::labels;
 use berth_api::proxy::Proxy;
 use berth_api::version::Version;
@@ -38,7 +38,7 @@ pub(crate) fn target_of_templates(version: &str, pin: &Pin) -> String {
 
 /// Until when it is open; None: for ever. Somebody may say that it is not waited for.
 pub(crate) fn window(t: &Tenant<'_>, what: &str) -> Result<Option<Timestamp>, Hold> {
-    if let Some(hold) = sleep::hold(t, what) {
+    if let Some(hold) = asleep(t, what) {
         return Err(hold);
     }
     let asked = t.cluster.spec.upgrade.window.as_ref().filter(|_| roll(t.cluster).is_none());
@@ -52,6 +52,18 @@ pub(crate) fn window(t: &Tenant<'_>, what: &str) -> Result<Option<Timestamp>, Ho
         }
         Err(message) => Err(Hold { reason: Reason::InvalidSpec, message, state: TurnState::Blocked, until: None }),
     }
+}
+
+/// Why no change of what runs begins: it would be made by a wake, or stopped halfway.
+fn asleep(t: &Tenant<'_>, what: &str) -> Option<Hold> {
+    let (reason, why) = match t.sleep.state() {
+        SleepState::Awake => return None,
+        SleepState::Waking => (Reason::Waking, "waiting for the tenant to be awake"),
+        SleepState::FallingAsleep | SleepState::Asleep => {
+            (Reason::Asleep, "the tenant sleeps; the change begins once it is awake")
+        }
+    };
+    Some(Hold { reason, message: format!("{what}: {why}"), state: TurnState::Blocked, until: None })
 }
 
 /// What is wrong with the window of the spec.

@@ -37,7 +37,7 @@ const WARNINGS: [&str; 5] = [
     "PullSecretUnavailable",
 ];
 /// It comes up, or is taken down, which is nothing wrong.
-const FINE: [&str; 4] = ["Waiting", "Deleting", "Paused", "NotYetObserved"];
+const FINE: [&str; 7] = ["Waiting", "Deleting", "Paused", "NotYetObserved", "Asleep", "FallingAsleep", "Waking"];
 
 /// What is said, whether that is a denial, and conditions that are one, as type, status, reason and message.
 type Rule = (&'static str, fn(&Said) -> bool, &'static [(&'static str, &'static str, &'static str, &'static str)]);
@@ -45,7 +45,10 @@ type Rule = (&'static str, fn(&Said) -> bool, &'static [(&'static str, &'static 
 const RULES: &[Rule] = &[
     (
         "what is ready has no part that is not",
-        |said| said.is("Ready", "True") && PARTS.iter().any(|part| said.is(part, "False")),
+        |said| {
+            let is_off = |part: &&str| said.is(part, "False") && said.reason(part) != "Asleep";
+            said.is("Ready", "True") && PARTS.iter().any(|part| is_off(&part))
+        },
         &[("Ready", "True", "AsExpected", "a"), ("MembersReady", "False", "PodsNotReady", "b")],
     ),
     (

@@ -18,6 +18,17 @@ const TABLES: &[(&str, &str)] = &[
 
 /// Texts that are not part of a condition's message, or of none that a world in memory can have. Crate, beginning, reason.
 const NOT_SHOWN: &[(&str, &str, &str)] = &[
+    ("plan-backup", "it sleeps since {asleep", "the tests in schedule/ready.rs"),
+    ("plan-etcd", "{on}; then it sleeps", "what keeps it awake is said first"),
+    ("plan-etcd", "what is under way to end", "what is under way is said first"),
+    ("plan-etcd", "the upkeep of its databases to be done", "likewise"),
+    ("plan-etcd", "an alarm to be disarmed", "the alarm is said first"),
+    ("plan-etcd", "all members to be ready: ", "the members are said first"),
+    ("plan-etcd", "the replacement of its pods to be through", "the replacement is said first"),
+    ("plan-cluster", "waiting for the tenant to be awake", "what starts is said first"),
+    ("plan-cluster", "the tenant to come up for the first time", "what it comes up with is said first"),
+    ("plan-cluster", "all pods of {} to be ready", "the rollout is said first"),
+    ("plan-cluster", "EtcdCluster etcd to be ready: ", "etcd is said first"),
     ("plan-cluster", "{first} to finish its rollout first", "kube-apiserver's own rollout is said first"),
     ("plan-cluster", "Temporary failure in name resolution", "what a C library says, to compare with"),
     ("plan-cluster", "Try again", "what a C library says, to compare with"),

@@ -44,6 +44,18 @@ pub(super) fn situations() -> Vec<(&'static str, Fixture)> {
     }
     vec![
         ("it is to sleep, and its pods end", falling()),
+        ("it is to sleep, and its API servers have ended", {
+            let mut f = falling();
+            f.all_end();
+            f
+        }),
+        ("it sleeps, since somebody asked for it", {
+            let mut f = Fixture::awake();
+            f.requests("sleep");
+            f.all_end();
+            f.etcd_sleeps();
+            f
+        }),
         ("it sleeps", Fixture::asleep()),
         ("it sleeps, and another version is asked for", changed),
         ("it wakes", waking),

@@ -78,13 +78,11 @@ impl SleepView<'_> {
         if !self.is_formed {
             return SleepStep::Hold("etcd to be formed for the first time".into());
         }
-        match under_way.or_else(|| self.obstacle.clone()) {
-            Some(why) => SleepStep::Hold(why),
-            None => {
-                let next = self.record.revise().begin(OperationKind::Sleep, self.name, Phase::Stop, self.now);
-                SleepStep::Write(Box::new(next))
-            }
+        if let Some(why) = under_way.or_else(|| self.obstacle.clone()) {
+            return SleepStep::Hold(why);
         }
+        let next = self.record.revise().begin(OperationKind::Sleep, self.name, Phase::Stop, self.now);
+        SleepStep::Write(Box::new(next))
     }
 
     fn at(&self, phase: Phase) -> SleepStep {

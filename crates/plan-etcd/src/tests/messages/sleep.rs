@@ -9,6 +9,9 @@ pub(super) fn all() -> Vec<Situation> {
     e.world.observed.etcd = None;
     e.reconcile();
     all.push(e.said("it is to sleep, and its pods end"));
+    e.pods_end();
+    e.looks();
+    all.push(e.said("it is to sleep, and its pods have ended"));
     let asleep = Etcd::asleep(3);
     all.push(asleep.said("it sleeps"));
     for (text, change) in [
