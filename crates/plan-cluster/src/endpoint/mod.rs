@@ -20,6 +20,6 @@ pub(crate) use names::sans;
 pub(crate) use node_port::{refused as refused_node_port, status as node_port_status};
 pub(crate) use pods::Family;
 pub(crate) use reach::{missed as missed_by_pods, over, verdict as pods_reach};
-pub(crate) use route::{is_alone as is_behind_routes_alone, refused_without_berths};
+pub(crate) use route::{is_alone as is_behind_routes_alone, limits as limits_of_berths, refused_without_berths};
 pub(crate) use routed::{Routed, looks_again as looks_again_at_routes, routed, unrouted};
 pub(crate) use stage::stage;

@@ -42,7 +42,7 @@ pub(super) fn live<'a>(t: &Tenant<'a>) -> Option<&'a Value> {
 }
 
 /// The fields that are set and that only Berth's own gateway holds.
-pub(super) fn limits(t: &Tenant<'_>) -> Vec<&'static str> {
+pub(crate) fn limits(t: &Tenant<'_>) -> Vec<&'static str> {
     let asked = &t.cluster.spec.endpoint.gateway;
     let all = [("sourceRanges", asked.source_ranges.is_some()), ("maxConnections", asked.max_connections.is_some())];
     all.into_iter().filter(|(_, is_set)| *is_set).map(|(field, _)| field).collect()
@@ -82,9 +82,8 @@ pub(super) fn mark(t: &Tenant<'_>, service: Object, exposed: Option<&Exposed>) -
 /// Puts it into the stage. Where the engine is gone, or the tenant is not behind it any more, it is pruned. `exposed`: what leads to the tenant;
 /// Err: that is not known now.
 pub(super) fn put(t: &Tenant<'_>, stage: &mut Stage, exposed: Result<Option<&Exposed>, ()>) {
-    let Some(gateway) = with_routes(t) else { return };
     if !limits(t).is_empty() {
-        // At once, and not only when all is settled: whoever may not come would come by it.
+        // At once, whatever the engines are by now, and not only when all is settled: whoever may not come would come by it.
         if let Some(live) = live(t).filter(|live| is_ours(live) && !deleting(live)) {
             let key = key(t);
             if stage.state.is_done() {
@@ -94,6 +93,7 @@ pub(super) fn put(t: &Tenant<'_>, stage: &mut Stage, exposed: Result<Option<&Exp
         }
         return;
     }
+    let Some(gateway) = with_routes(t) else { return };
     match exposed {
         Ok(Some(exposed)) if t.observed.routes == RoutesSeen::Served => {
             ensure_manifest(stage, t.observed, manifest(t, gateway, exposed));

@@ -49,7 +49,10 @@ pub(crate) fn routed(t: &Tenant<'_>) -> Option<Routed> {
     let no = |reason, message| of(Some(false), Some(false), reason, message);
     let waits = |message| of(None, None, Reason::Waiting, message);
     if let Some(field) = limits(t).first() {
-        return no(Reason::NotAllowed, no_limits(field, gateway));
+        let left = live(t).filter(|live| is_ours(live)).map(|_| {
+            format!(". {} is still there: until it is deleted the platform's Gateways lead past the limit", key(t))
+        });
+        return no(Reason::NotAllowed, no_limits(field, gateway) + &left.unwrap_or_default());
     }
     let versions = match &t.observed.routes {
         RoutesSeen::Missing(versions) => Some(versions),

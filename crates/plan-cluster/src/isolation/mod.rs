@@ -10,7 +10,7 @@ mod pod;
 pub(super) mod private;
 mod ranges;
 
-use super::endpoint::only_from;
+use super::endpoint::{limits_of_berths, only_from};
 use super::ours::ensure_manifest;
 use super::subject::Tenant;
 use super::validate::without_ranges;
@@ -152,7 +152,9 @@ fn peers(t: &Tenant<'_>, end: End, meta: &MetaRanges) -> Vec<Value> {
 fn gateways(t: &Tenant<'_>) -> Vec<Value> {
     let (Some(namespace), Some(gateway)) = (only_from(t), &t.settings.gateway) else { return vec![] };
     let own = gateway.has(Engine::Berth).then(|| pods_of(namespace, GATEWAY));
-    let parents: BTreeSet<&str> = gateway.parents.iter().map(|parent| &*parent.namespace).collect();
+    // Nothing leads from there to a tenant with limits.
+    let parents = gateway.parents.iter().filter(|_| limits_of_berths(t).is_empty());
+    let parents: BTreeSet<&str> = parents.map(|parent| &*parent.namespace).collect();
     let parents = parents
         .into_iter()
         .map(|parent| json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": parent}}}));
