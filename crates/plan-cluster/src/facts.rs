@@ -36,6 +36,9 @@ impl<'a> Facts<'a> {
         let asks = Tenant { release: as_written.0.clone().unwrap_or_default(), ..written.clone() };
         let rollout = Rollout::judge(input, &asks, as_written.1.as_ref());
         let mut facts = Self { written, rollout, instead: None, release: as_written.0, refusal: as_written.1 };
+        if facts.rollout.begins() || facts.rollout.newest_rolls() {
+            facts.written.sleep.stay_awake("the rollout of the newest release to end");
+        }
         facts.instead = facts.rollout.cluster();
         if facts.instead.is_some() || facts.rollout.refusal().is_some() {
             (facts.release, facts.refusal) = decide_release(&Tenant { release: Release::default(), ..facts.tenant() });

@@ -44,7 +44,8 @@ impl Steps {
             if matches!(steps.sleep, SleepStep::Write(_)) {
                 let sleeps = s.record.operation.clone().filter(|_| s.sleeps());
                 let on = "spec.paused to be false, and its pinned templates to be there";
-                steps.sleep = sleeps.map_or_else(|| SleepStep::Hold(on.into()), SleepStep::Asleep);
+                let otherwise = || if s.wakes() { SleepStep::Waking } else { SleepStep::Hold(on.into()) };
+                steps.sleep = sleeps.map_or_else(otherwise, SleepStep::Asleep);
             }
             if steps.restore != RestoreStep::None {
                 let on = "spec.paused to be false, and its pinned templates to be there";

@@ -4,6 +4,7 @@ use super::input::BackupInput;
 use crate::objects;
 use crate::store::{self, ResolvedStore};
 use berth_api::backup::{EtcdBackup, Subject};
+use berth_api::etcd_bootstrap::OperationKind;
 use berth_api::etcd_cluster::{EtcdClusterStatus, EtcdEndpoint};
 use berth_api::version::Version;
 use berth_api::{EtcdCluster, labels, names};
@@ -32,6 +33,9 @@ pub(super) fn validate(input: BackupInput<'_>) -> Result<ValidBackup, State> {
     let Some(identity) = status.identity.clone().filter(|_| formed) else {
         return Err(State::waiting(format!("{} to be formed", target.etcd)));
     };
+    if status.operation.as_ref().is_some_and(|operation| operation.kind == OperationKind::Sleep) {
+        return Err(State::waiting(format!("{} to be awake: it sleeps, and has no pods", target.etcd)));
+    }
     members(input.object, &status).map_err(|who| State::waiting(format!("{} to say {who}", target.etcd)))?;
     let Some(client) = status.clients.iter().find(|c| c.name == names::BACKUP_CLIENT) else {
         let how = if cluster.is_some() {

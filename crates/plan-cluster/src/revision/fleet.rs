@@ -1,9 +1,10 @@
 //! What the order of the fleet asks of a tenant's releases.
 
+use super::decide::RollbackWrite;
 use super::record::{self, Revision};
 use super::rollout::Rollout;
 use crate::subject::Tenant;
-use crate::turn::{Hold, target_of_templates, turn, window};
+use crate::turn::{Hold, asleep, target_of_templates, turn, window};
 use berth_api::revision::{Release, RevisionOutcome as Outcome};
 use berth_api::version::Version;
 use berth_plan::model::State;
@@ -35,6 +36,11 @@ impl<'a> Rollout<'a> {
     /// The newest is rolled out.
     pub(crate) fn newest_rolls(&self) -> bool {
         self.all.last().is_some_and(|newest| newest.status.outcome.is_none())
+    }
+
+    /// A release is recorded by this plan.
+    pub(crate) fn begins(&self) -> bool {
+        self.judged.as_ref().is_some_and(|(_, next)| next.write == Some(RollbackWrite::Revision))
     }
 
     /// Why the release of the spec does not begin.
@@ -156,8 +162,9 @@ impl<'a> Rollout<'a> {
 pub(super) fn hold_of_asked(rollout: &Rollout<'_>, t: &Tenant<'_>) -> Option<Hold> {
     let asked = &rollout.asked().version;
     let to = rollout.turn_to();
-    if !rollout.adopts() && (rollout.is_way_back() || rollout.is_scale()) {
-        return None;
+    let is_at_once = !rollout.adopts() && (rollout.is_way_back() || rollout.is_scale());
+    if is_at_once {
+        return asleep(t, "change of what runs");
     }
     let what = if rollout.adopts() {
         format!("newer templates of {asked} (spec.upgrade.templates)")

@@ -12,6 +12,7 @@ use crate::ours::is_ours;
 use crate::planned::Input;
 use crate::release::{self, Canary};
 use crate::subject::Tenant;
+use berth_api::hibernation::SleepState;
 use berth_api::revision::{Release, RevisionOutcome as Outcome};
 use berth_plan::model::State;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -110,7 +111,8 @@ impl<'a> Rollout<'a> {
             // How many there are of each does not wait, if so many may be. Of one that came back, the number is that of what runs.
             let scaled = newest.release.scaled_as(&self.asked);
             let is_back = self.all.last().is_some_and(|newest| newest.status.outcome == Some(Outcome::RolledBack));
-            let stays = is_back || refuses_pods(&scaled, t);
+            let sleeps = t.sleep.state() != SleepState::Awake;
+            let stays = is_back || sleeps || refuses_pods(&scaled, t);
             self.issuers = issuers::of_newest(self.input.object, &self.all);
             (self.wanted, self.roll) = (if stays { newest.release } else { scaled }, newest.roll);
             self.judged = self.facts(t).map(|facts| (facts, decide_rollback(facts)));

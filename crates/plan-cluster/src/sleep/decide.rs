@@ -32,6 +32,8 @@ pub(crate) struct SleepView<'a> {
     pub(crate) api_stopped: bool,
     /// etcd has no pods, and says so.
     pub(crate) etcd_sleeps: bool,
+    /// Nothing but a sleep is done to etcd.
+    pub(crate) etcd_is_free: bool,
     /// All components run, and the API answers.
     pub(crate) is_up: bool,
 }
@@ -101,12 +103,19 @@ pub(crate) fn decide_sleep(view: &SleepView<'_>) -> Next {
             Next { level: falling(), write: write(SleepState::Waking, why, failed), ..Next::default() }
         }
         SleepState::FallingAsleep => Next { level: falling(), until: ends, ..Next::default() },
-        SleepState::Asleep if sleep => Next { level: RunLevel::Down, ..Next::default() },
+        // In order, whatever the record says: somebody may have written it, or have brought an old one back.
+        SleepState::Asleep if sleep => Next { level: falling(), ..Next::default() },
         SleepState::Asleep => {
-            Next { level: RunLevel::Down, write: write(SleepState::Waking, &cause, None), ..Next::default() }
+            let level = if view.workers_stopped && view.api_stopped { RunLevel::Down } else { RunLevel::Up };
+            Next { level, write: write(SleepState::Waking, &cause, None), ..Next::default() }
         }
-        SleepState::Waking if sleep && failed.is_none() => {
+        SleepState::Waking if sleep && failed.is_none() && view.etcd_is_free => {
             Next { write: write(SleepState::FallingAsleep, &cause, None), ..Next::default() }
+        }
+        // Nobody was there, or all was paused: the wake begins now.
+        SleepState::Waking if late && view.api_stopped => {
+            let cause = view.record.map(|record| record.cause.clone()).unwrap_or_default();
+            Next { write: write(SleepState::Waking, &cause, failed), ..Next::default() }
         }
         SleepState::Waking if view.is_up || late => {
             let cause = view.record.map(|record| record.cause.clone()).unwrap_or_default();

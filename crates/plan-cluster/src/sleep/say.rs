@@ -8,9 +8,9 @@ use berth_plan::model::State;
 /// The state of a component whose pods are not to run. None: it is stopped for another reason.
 pub(crate) fn component_state(t: &Tenant<'_>) -> Option<State> {
     match t.sleep.state() {
-        SleepState::Awake => None,
+        SleepState::Awake | SleepState::Waking => None,
         SleepState::Asleep => Some(State::Ready),
-        SleepState::FallingAsleep | SleepState::Waking => {
+        SleepState::FallingAsleep => {
             let on = "its pods to end, so that the tenant sleeps".into();
             Some(State::Waiting { reason: Reason::FallingAsleep, on })
         }

@@ -23,6 +23,14 @@ impl Sleep {
         self.next.write.as_ref().or(self.record.as_ref()).map(SleepRecord::to_json)
     }
 
+    /// It does not begin to sleep in this plan, which begins something else.
+    pub(crate) fn stay_awake(&mut self, on: &str) {
+        let begins = |next: &SleepRecord| next.state == SleepState::FallingAsleep;
+        if self.state() == SleepState::Awake && self.next.write.as_ref().is_some_and(begins) {
+            self.next = Next { waits: Some(on.to_owned()), ..Next::default() };
+        }
+    }
+
     /// Whether nothing runs, and nothing is to.
     pub(crate) fn is_asleep(&self) -> bool {
         self.state() == SleepState::Asleep

@@ -55,6 +55,7 @@ fn judge(t: &Tenant<'_>) -> Sleep {
         workers_stopped: stopped(false),
         api_stopped: stopped(true),
         etcd_sleeps: t.etcd.as_ref().is_some_and(etcd_sleeps),
+        etcd_is_free: t.etcd.as_ref().is_none_or(etcd_is_free),
         is_up: is_up(t),
     });
     Sleep { record, next }
@@ -70,6 +71,11 @@ fn etcd_sleeps(etcd: &EtcdCluster) -> bool {
     let operation = status.and_then(|status| status.operation.as_ref());
     etcd.spec.hibernation.enabled
         && operation.is_some_and(|o| o.kind == OperationKind::Sleep && o.phase == Phase::Asleep)
+}
+
+fn etcd_is_free(etcd: &EtcdCluster) -> bool {
+    let operation = etcd.status.as_ref().and_then(|status| status.operation.as_ref());
+    operation.is_none_or(|operation| operation.kind == OperationKind::Sleep)
 }
 
 /// All components run, and the API answers: what kept it from changing is over.

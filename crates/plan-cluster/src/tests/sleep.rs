@@ -155,6 +155,67 @@ fn what_changes_meanwhile_begins_once_it_is_awake() {
 }
 
 #[test]
+fn how_many_there_are_to_be_and_what_ran_before_wait_for_the_wake_too() {
+    let mut f = Fixture::asleep();
+    let history = f.world.observed.of_kind(Kind::ClusterRevision, &Fixture::cp_namespace()).count();
+    f.cluster.spec.replicas = 2;
+    f.reconcile();
+    assert_eq!(f.replicas(), [0, 0, 0]);
+    assert_eq!(f.world.observed.of_kind(Kind::ClusterRevision, &Fixture::cp_namespace()).count(), history);
+    assert_eq!(f.condition("Ready").1, "Asleep", "{:?}", f.condition("Ready"));
+    f.wants_sleep(false);
+    assert_eq!(f.replicas()[0], 1);
+    f.comes_up();
+    f.comes_up();
+    assert_eq!(f.replicas(), [2, 2, 2]);
+}
+
+#[test]
+fn a_release_and_a_sleep_do_not_begin_at_once() {
+    let mut f = Fixture::awake();
+    f.cluster.spec.version = "1.36.4".into();
+    f.wants_sleep(true);
+    assert_eq!((f.sleep_state(), f.replicas()), (SleepState::Awake, vec![1, 1, 1]));
+    assert!(f.image(names::APISERVER).contains("1.36.4"), "the release goes on");
+    f.pods_run();
+    f.others();
+    f.reconcile();
+    assert_eq!(f.sleep_state(), SleepState::Awake, "its end is not recorded yet");
+}
+
+#[test]
+fn a_record_that_somebody_wrote_stops_nobody_who_is_to_be_awake() {
+    let mut f = Fixture::awake();
+    let record = r#"{"state":"Asleep","since":"2026-01-01T00:00:00Z","cause":"a hand"}"#;
+    let live = f.world.observed.objects.get_mut(&Fixture::namespace()).unwrap();
+    live["metadata"]["annotations"][labels::SLEEP] = record.into();
+    f.reconcile();
+    assert_eq!((f.replicas(), f.etcd_is_told()), (vec![1, 1, 1], false), "{:#?}", f.world.log);
+    let live = f.world.observed.objects.get_mut(&Fixture::namespace()).unwrap();
+    live["metadata"]["annotations"][labels::SLEEP] = record.into();
+    f.wants_sleep(true);
+    assert_eq!((f.replicas(), f.etcd_is_told()), (vec![1, 0, 0], false), "in order");
+}
+
+#[test]
+fn a_wake_that_nobody_carried_out_begins_when_somebody_does() {
+    let mut f = Fixture::asleep();
+    f.cluster.spec.version = "1.36.4".into();
+    f.wants_sleep(false);
+    // As if nothing of it had been written.
+    let names: Vec<_> = components().collect();
+    for name in names {
+        let live = f.world.observed.objects.get_mut(&Fixture::key(Kind::Deployment, name)).unwrap();
+        live["spec"]["replicas"] = 0.into();
+        f.roll_out(name);
+    }
+    f.world.now += super::super::sleep::PATIENCE;
+    f.reconcile();
+    assert_eq!(f.sleep_state(), SleepState::Waking);
+    assert!(!f.image(names::APISERVER).contains("1.36.4"), "it starts what ran");
+}
+
+#[test]
 fn one_in_the_middle_of_something_stays_awake_and_says_so() {
     let mut f = Fixture::awake();
     let etcd = Fixture::key(Kind::EtcdCluster, names::ETCD);

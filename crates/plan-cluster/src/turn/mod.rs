@@ -9,4 +9,4 @@ mod wait;
 pub use hold::Hold;
 pub(crate) use status::{halted, status};
 pub use wait::said_of_the_fleet;
-pub(crate) use wait::{hold_of_second_step, target_of_templates, turn, window, wrong_window};
+pub(crate) use wait::{asleep, hold_of_second_step, target_of_templates, turn, window, wrong_window};

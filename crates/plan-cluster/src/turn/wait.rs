@@ -55,7 +55,7 @@ pub(crate) fn window(t: &Tenant<'_>, what: &str) -> Result<Option<Timestamp>, Ho
 }
 
 /// Why no change of what runs begins: it would be made by a wake, or stopped halfway.
-fn asleep(t: &Tenant<'_>, what: &str) -> Option<Hold> {
+pub(crate) fn asleep(t: &Tenant<'_>, what: &str) -> Option<Hold> {
     let (reason, why) = match t.sleep.state() {
         SleepState::Awake => return None,
         SleepState::Waking => (Reason::Waking, "waiting for the tenant to be awake"),

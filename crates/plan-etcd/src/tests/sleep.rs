@@ -159,6 +159,29 @@ fn members_that_do_not_come_back_are_treated_as_any_others_in_the_end() {
 }
 
 #[test]
+fn a_sleep_that_an_older_operator_ended_is_over() {
+    let mut e = Etcd::asleep(3);
+    e.rewrite(|record| {
+        record["operation"]["type"] = "Other".into();
+        record["operation"]["phase"] = "Other".into();
+    });
+    e.cr.spec.hibernation.enabled = false;
+    for _ in 0..2 {
+        e.reconcile();
+        e.members_run();
+        e.all_answer();
+    }
+    e.reconcile();
+    assert_eq!(e.cr.status.as_ref().unwrap().operation, None);
+    assert_eq!(
+        e.condition(ConditionType::Ready),
+        is("True", Reason::AsExpected),
+        "{}",
+        e.message(ConditionType::Ready)
+    );
+}
+
+#[test]
 fn paused_it_stays_as_it_is() {
     let mut e = Etcd::asleep(3);
     e.cr.spec.paused = true;

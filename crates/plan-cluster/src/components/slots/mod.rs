@@ -10,6 +10,7 @@ use crate::subject::Tenant;
 use crate::validate::vpc::places;
 use crate::vpc;
 use berth_api::cluster::Vpc;
+use berth_api::hibernation::SleepState;
 use berth_api::{labels, names};
 use berth_plan::model::State;
 use berth_plan::object_meta::annotation;
@@ -111,7 +112,8 @@ fn rendered(t: &Tenant<'_>, templates: &TemplateSet, values: &ApiServerValues, v
         seen.push(Slot { soaked: soaked(t, slot), ..look(live, &both, (&t.observed.meta.may_change, t.now)) });
         wanted.push(both);
     }
-    let was_up = t.status().version.is_some();
+    // Who wakes starts what ran: none of the first is lost, so no spare runs for it.
+    let was_up = t.status().version.is_some() && t.sleep.state() != SleepState::Waking;
     let decided = decide_slots(&seen, vpc::replicas(&t.cluster.spec), was_up);
     let mut out = Rendered { objects: definition.into_iter().collect(), ..Rendered::default() };
     let mut later = vec![];

@@ -29,6 +29,7 @@ fn decide(world: &World) -> Next {
         workers_stopped: !workers,
         api_stopped: !api,
         etcd_sleeps: !etcd,
+        etcd_is_free: !world.busy,
         is_up: world.pods == [true; 3] && !world.busy,
     })
 }
