@@ -25,6 +25,7 @@ const NOT_SHOWN: &[(&str, &str, &str)] = &[
     ("plan-etcd", "an alarm to be disarmed", "the alarm is said first"),
     ("plan-etcd", "all members to be ready: ", "the members are said first"),
     ("plan-etcd", "the replacement of its pods to be through", "the replacement is said first"),
+    ("plan-cluster", "the rollout of the newest release to end", "the rollout is said first"),
     ("plan-cluster", "waiting for the tenant to be awake", "what starts is said first"),
     ("plan-cluster", "the tenant to come up for the first time", "what it comes up with is said first"),
     ("plan-cluster", "all pods of {} to be ready", "the rollout is said first"),

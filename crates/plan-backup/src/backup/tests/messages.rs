@@ -26,6 +26,10 @@ pub(crate) fn situations() -> Vec<Situation> {
             live(w, Kind::EtcdCluster)["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         }),
         ("its etcd is not formed yet", |w| live(w, Kind::EtcdCluster)["status"]["clusterId"] = Value::Null),
+        ("its etcd sleeps", |w| {
+            live(w, Kind::EtcdCluster)["status"]["operation"] =
+                json!({"id": 3, "type": "Sleep", "target": "etcd", "phase": "Asleep", "since": "2026-01-01T00:00:00Z"});
+        }),
         ("the client certificate is not issued yet", |w| live(w, Kind::EtcdCluster)["status"]["clients"] = json!([])),
         ("a stand-alone EtcdCluster has no client `backup`", |w| {
             live(w, Kind::EtcdCluster)["status"]["clients"] = json!([]);
