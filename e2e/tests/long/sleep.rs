@@ -52,7 +52,7 @@ fn by_the_spec(world: &World) -> Result<()> {
     }
     tenant.wait_condition("Ready", "True", "Asleep")?;
     sleeps(world, &tenant)?;
-    let refused = berth(world, &tenant, &["wake"]).map_or_else(|error| format!("{error:#}"), |said| said);
+    let refused = berth(world, &tenant, &["wake"]).unwrap_or_else(|error| format!("{error:#}"));
     ensure!(refused.contains("spec.hibernation.enabled is true"), "{refused}");
     let flag = json!([{"name": "max-requests-inflight", "value": "399"}]);
     tenant.change(&json!({"apiServer": {"extraArgs": flag}}))?;

@@ -47,7 +47,7 @@ const RULES: &[Rule] = &[
         "what is ready has no part that is not",
         |said| {
             let is_off = |part: &&str| said.is(part, "False") && said.reason(part) != "Asleep";
-            said.is("Ready", "True") && PARTS.iter().any(|part| is_off(&part))
+            said.is("Ready", "True") && PARTS.iter().any(is_off)
         },
         &[("Ready", "True", "AsExpected", "a"), ("MembersReady", "False", "PodsNotReady", "b")],
     ),
