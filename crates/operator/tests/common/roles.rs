@@ -9,9 +9,12 @@ fn template(file: &str) -> String {
     std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
 }
 
-/// The generated ClusterRoles.
+/// The generated ClusterRoles, with what the values may turn on.
 pub(crate) fn cluster_roles() -> Vec<Value> {
-    template("clusterroles.yaml").split("---\n").skip(1).map(from_yaml).collect()
+    let text = template("clusterroles.yaml");
+    let lines = text.lines().filter(|line| !line.starts_with("{{"));
+    let text: String = lines.map(|line| format!("{line}\n")).collect();
+    text.split("---\n").skip(1).map(from_yaml).collect()
 }
 
 /// The Role for the Lease. Its rules are no template; what is around them is.

@@ -309,6 +309,8 @@ fn every_field_has_a_row() {
                     include_str!("../../../shared/revisions.rs"),
                     include_str!("../../../shared/vpc.rs"),
                     include_str!("../../../../../plan-cluster/src/tests/images.rs"),
+                    include_str!("../../../../../plan-cluster/src/tests/sleep.rs"),
+                    include_str!("../../../../../plan-etcd/src/tests/sleep.rs"),
                     include_str!("../../../../../plan-cluster/src/tests/turn.rs"),
                     include_str!("../../../../../plan-cluster/src/tests/update.rs"),
                     include_str!("../../../../../plan-backup/src/backup/tests/mod.rs"),
