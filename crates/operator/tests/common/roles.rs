@@ -9,11 +9,16 @@ fn template(file: &str) -> String {
     std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
 }
 
-/// The generated ClusterRoles, with what the values may turn on.
+/// The generated ClusterRoles, without what only values turn on.
 pub(crate) fn cluster_roles() -> Vec<Value> {
-    let text = template("clusterroles.yaml");
-    let lines = text.lines().filter(|line| !line.starts_with("{{"));
-    let text: String = lines.map(|line| format!("{line}\n")).collect();
+    let (text, mut is_left_out) = (template("clusterroles.yaml"), false);
+    let lines = text.split_inclusive('\n').filter(|line| {
+        let (begins, ends) = (line.starts_with("{{- if "), line.starts_with("{{- end "));
+        let is_in = !is_left_out && !begins;
+        is_left_out = (is_left_out || begins) && !ends;
+        is_in
+    });
+    let text: String = lines.collect();
     text.split("---\n").skip(1).map(from_yaml).collect()
 }
 

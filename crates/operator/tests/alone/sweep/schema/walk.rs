@@ -3,14 +3,14 @@
 use super::subject::{Kind, Subject, Verdict, without_digests};
 use super::table::Table;
 use super::{merge, open_settings};
-use crate::common::{Running, alone_at_a_server};
+use crate::common::{Running, SOON, alone_at_a_server};
 use anyhow::{Context as _, Result, ensure};
 use berth_testkit::oracle::diff;
 use berth_testkit::schema::{Class, Samples, fields, put, tries};
 use berth_testkit::sweep::{Choice, Passed, Random};
 use berth_testkit::{ApiServer, FaultPlan};
 use serde_json::Value;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A field and a value that it should take.
 type Step = (String, Value);
@@ -72,10 +72,18 @@ async fn walk(server: &'static ApiServer, kind: Kind, seed: u64, length: usize, 
         }
     };
     println!("{} walk {seed}: {said:?}", kind.name());
-    let walked = without_digests(subject.dump(plan).await?);
     let fresh = Subject::new(kind, server).await;
-    let made = without_digests(fresh.up(&target, plan).await?);
-    let difference = diff(&made, &walked);
+    let mut made = fresh.up(&target, plan).await?;
+    let began = Instant::now();
+    // Controllers of the tenant may still roll what Berth has changed.
+    let difference = loop {
+        let walked = without_digests(subject.dump(plan).await?);
+        let difference = diff(&without_digests(made), &walked);
+        if difference.is_empty() || began.elapsed() > SOON {
+            break difference;
+        }
+        made = fresh.dump(plan).await?;
+    };
     subject.wipe().await;
     fresh.wipe().await;
     ensure!(difference.is_empty(), "by way of {said:?} to {target}:\n{difference}");
