@@ -5,7 +5,7 @@
 
 use super::subject::{children, is_ours};
 use super::validate;
-use crate::procedures::upgrade;
+use crate::procedures::{sleep, upgrade};
 use crate::subject::Input;
 use berth_api::common::AgentDelivery;
 use berth_api::conditions::Reason;
@@ -209,6 +209,7 @@ pub(crate) fn of(input: Input<'_>) -> Result<Record, State> {
     let Input { object: etcd, observed, settings, .. } = input;
     if let Some(mut record) = running(etcd, observed) {
         upgrade::pick_up(input, &mut record);
+        sleep::pick_up(name_of(etcd).0, &mut record);
         if record.agent_image.is_empty() || agent_image_is_missing(input, &record) {
             record.agent_image.clone_from(&settings.agent_image);
             record.agent_delivery = settings.agent_delivery;

@@ -58,12 +58,10 @@ pub(crate) fn decide_sleep(view: &SleepView<'_>) -> SleepStep {
         Phase::Asleep => SleepStep::Asleep(operation.clone()),
         // Whoever wants it asleep again has stopped its clients again.
         Phase::Start if view.wanted => view.at(Phase::Stop),
-        Phase::Start if view.is_up || view.has_lost || view.is_late(operation) => {
-            SleepStep::Write(Box::new(view.record.revise().end()))
-        }
+        Phase::Start if view.is_up || view.has_lost || view.is_late(operation) => view.end(),
         Phase::Start => SleepStep::Waking,
         // Of a newer build: it is awake to this one.
-        _ => SleepStep::Write(Box::new(view.record.revise().end())),
+        _ => view.end(),
     }
 }
 
@@ -87,6 +85,10 @@ impl SleepView<'_> {
 
     fn at(&self, phase: Phase) -> SleepStep {
         SleepStep::Write(Box::new(self.record.revise().advance(phase, self.now)))
+    }
+
+    fn end(&self) -> SleepStep {
+        SleepStep::Write(Box::new(self.record.revise().end()))
     }
 
     fn is_late(&self, operation: &Operation) -> bool {

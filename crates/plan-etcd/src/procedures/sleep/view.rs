@@ -5,7 +5,7 @@ use crate::health::Health;
 use crate::procedures::restore;
 use crate::roll;
 use crate::subject::Subject;
-use berth_api::etcd_bootstrap::BootstrapState;
+use berth_api::etcd_bootstrap::{BootstrapState, Operation, OperationKind, Phase, Record};
 use berth_plan::object_meta::deleting;
 use berth_plan::workload::taken_up;
 use berth_render::Kind;
@@ -23,6 +23,15 @@ pub(crate) fn view_sleep<'a>(s: &'a Subject<'_>, health: &Health) -> SleepView<'
         has_lost: health.data.is_some(),
         name: s.name,
         record: &s.record,
+    }
+}
+
+/// An older operator writes a sleep without what it does not know, and has started all members. That it was one, the target still says: no
+/// member has the name of the etcd.
+pub(crate) fn pick_up(etcd: &str, record: &mut Record) {
+    let is_left = |o: &&mut Operation| o.kind == OperationKind::Other && o.target == etcd;
+    if let Some(operation) = record.operation.as_mut().filter(is_left) {
+        (operation.kind, operation.phase) = (OperationKind::Sleep, Phase::Start);
     }
 }
 

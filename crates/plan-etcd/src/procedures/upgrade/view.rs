@@ -123,11 +123,6 @@ pub(crate) fn pick_up(input: Input<'_>, record: &mut Record) {
     let is_torn = record.next.is_none();
     let is_left = |o: &&mut Operation| o.kind == OperationKind::Other || o.kind == OperationKind::Upgrade && is_torn;
     let Some(operation) = record.operation.as_mut().filter(is_left) else { return };
-    // A sleep, which an older operator did not know: it has started all members.
-    if Some(&operation.target) == input.object.metadata.name.as_ref() {
-        (operation.kind, operation.phase) = (OperationKind::Sleep, Phase::Start);
-        return;
-    }
     let version = operation.target.split_once('@').and_then(|(_, version)| version.parse::<Version>().ok());
     let Some(next) = version.and_then(|version| release(input.settings, version)) else { return };
     let mut pods = children(input.object, input.observed, Kind::Pod);
