@@ -11,29 +11,40 @@ use berth_api::conditions::{ConditionType, find};
 use berth_api::hibernation::{SleepRequest, SleepState};
 use berth_api::{Cluster, labels};
 use jiff::{SignedDuration, Timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
+
+/// What it is called, and how it was read.
+type Read = (String, Value, Cluster);
 
 /// Asks, sets the annotation, and waits.
 pub(crate) async fn sleep(meta: &Meta, args: &Sleep) -> anyhow::Result<Outcome> {
     let access = Access::to_write(meta).await?;
-    let (of, _, _) = access.read_cluster(&args.name).await?;
+    let read = access.read_cluster(&args.name).await?;
+    let of = &read.0;
     output::print(&format!(
         "{of}: all pods of its control plane end, and its API does not answer until it wakes. Its data, address and kubeconfigs stay\n"
     ))?;
     if !args.yes && !confirmed(&args.name, "put it to sleep")? {
         bail!("{of}: nothing was changed");
     }
-    ask(&access, &args.name, true, args.wait.then_some(args.timeout)).await
+    ask(&access, &args.name, read, true, args.wait.then_some(args.timeout)).await
 }
 
 /// Sets the annotation, and waits.
 pub(crate) async fn wake(meta: &Meta, args: &Wake) -> anyhow::Result<Outcome> {
     let access = Access::to_write(meta).await?;
-    ask(&access, &args.name, false, args.wait.then_some(args.timeout)).await
+    let read = access.read_cluster(&args.name).await?;
+    ask(&access, &args.name, read, false, args.wait.then_some(args.timeout)).await
 }
 
-async fn ask(access: &Access, name: &str, sleep: bool, wait: Option<SignedDuration>) -> anyhow::Result<Outcome> {
-    let (of, value, cluster) = access.read_cluster(name).await?;
+/// `read`: the `Cluster` as the person was shown it.
+async fn ask(
+    access: &Access,
+    name: &str,
+    (of, value, cluster): Read,
+    sleep: bool,
+    wait: Option<SignedDuration>,
+) -> anyhow::Result<Outcome> {
     if !sleep && cluster.spec.hibernation.enabled {
         bail!(
             "{of}: spec.hibernation.enabled is true, which holds whatever else is asked for: set it to false, and it wakes"
@@ -67,7 +78,6 @@ fn progress(cluster: &Cluster, sleep: bool) -> (Option<()>, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::Value;
 
     #[test]
     fn it_waits_for_the_state_and_says_what_ready_says() {
