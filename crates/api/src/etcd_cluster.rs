@@ -2,7 +2,7 @@
 
 use crate::cluster::DataPolicy;
 use crate::common::{AgentDelivery, Images, Placement, Resources, SecretRef, conditions_schema, resources_schema};
-use crate::etcd_bootstrap::Operation;
+use crate::etcd_bootstrap::{Operation, OperationKind};
 use crate::etcd_recovery::{Recovery, RecoveryStatus};
 use crate::etcd_tuning::{interval_schema, timing_rule};
 use crate::etcd_upkeep::{HashCheck, Upkeep};
@@ -272,6 +272,13 @@ pub struct EtcdClusterStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions_schema")]
     pub conditions: Vec<Condition>,
+}
+
+impl EtcdClusterStatus {
+    /// The sleep that is under way, from its first step until all members serve again.
+    pub fn sleep(&self) -> Option<&Operation> {
+        self.operation.as_ref().filter(|operation| operation.kind == OperationKind::Sleep)
+    }
 }
 
 /// Templates and agent of the running members; a new operator version does not change them.

@@ -3,14 +3,13 @@
 use crate::calls::Io;
 use crate::dry_run::refused;
 use crate::error::{ErrorKind, IoError};
-use crate::observe::Snapshot;
+use crate::observe::{Snapshot, permitted};
 use crate::refused::refused_by_job;
 use berth_api::backup::{EtcdBackup, STORE_SECRET};
 use berth_api::{EtcdBackupSchedule, EtcdRestore, labels, names};
 use berth_plan::backup_jobs::{age, job_names, owner_labels, secret_beside};
 use berth_plan::object_meta::label;
 use berth_plan::{MetaCluster, SecretFacts, Settings};
-use berth_plan_backup::schedule::etcd_of;
 use berth_plan_backup::{StoreObject, Target, backup, restore};
 use berth_render::{Kind, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
@@ -61,14 +60,9 @@ pub async fn observe_schedule(
     let mut snapshot = Snapshot::of(meta);
     let namespace = schedule.metadata.namespace.as_deref().unwrap_or_default();
     backups_and_restores(io, &mut snapshot, namespace).await?;
-    if let Some(key) = etcd_of(schedule) {
-        match io.get(&key).await {
-            Ok(etcd) => etcd.into_iter().for_each(|etcd| snapshot.put(Kind::EtcdCluster, etcd)),
-            // Its namespace may be about to be made, or to go.
-            Err(error) if error.kind == ErrorKind::Forbidden => {}
-            Err(error) => return Err(error),
-        }
-    }
+    // Its namespace may be about to be made, or to go.
+    let etcd = permitted(io.get(&Target::from(schedule).etcd).await)?.flatten();
+    snapshot.put_all(Kind::EtcdCluster, etcd);
     Ok(snapshot)
 }
 

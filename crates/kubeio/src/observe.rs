@@ -81,7 +81,7 @@ impl Snapshot {
     }
 
     /// Takes in objects of a kind.
-    fn put_all(&mut self, kind: Kind, objects: impl IntoIterator<Item = Value>) {
+    pub(crate) fn put_all(&mut self, kind: Kind, objects: impl IntoIterator<Item = Value>) {
         for object in objects {
             self.put(kind, object);
         }
@@ -186,7 +186,7 @@ const CLUSTER_KINDS: [Kind; 8] = [
 ];
 
 /// What was read. None: that is not permitted. The operator always may; who looks with a right for less is told less.
-fn permitted<T>(answer: Result<T, IoError>) -> Result<Option<T>, IoError> {
+pub(crate) fn permitted<T>(answer: Result<T, IoError>) -> Result<Option<T>, IoError> {
     match answer {
         Err(e) if e.kind == ErrorKind::Forbidden => Ok(None),
         answer => answer.map(Some),

@@ -2,14 +2,14 @@
 
 use crate::objects::require;
 use berth_api::backup::BackupRef;
-use berth_api::{Cluster, EtcdBackup, EtcdCluster, EtcdRestore, labels, names};
+use berth_api::{Cluster, EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore, labels, names};
 use berth_plan::Observed;
 use berth_plan::model::State;
 use berth_plan::object_meta::{deleting, label};
 use berth_render::{Kind, ObjectKey};
 use kube_core::ResourceExt;
 
-/// The etcd that an `EtcdBackup` or an `EtcdRestore` names, and where it runs.
+/// The etcd that an `EtcdBackup`, its schedule or an `EtcdRestore` names, and where it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Where its Jobs run: where etcd does.
@@ -30,6 +30,13 @@ impl From<&EtcdBackup> for Target {
 impl From<&EtcdRestore> for Target {
     fn from(restore: &EtcdRestore) -> Self {
         let (home, spec) = (restore.namespace().unwrap_or_default(), &restore.spec);
+        Self::new(&home, spec.cluster_ref.as_ref(), spec.etcd_cluster_ref.as_ref())
+    }
+}
+
+impl From<&EtcdBackupSchedule> for Target {
+    fn from(schedule: &EtcdBackupSchedule) -> Self {
+        let (home, spec) = (schedule.namespace().unwrap_or_default(), &schedule.spec);
         Self::new(&home, spec.cluster_ref.as_ref(), spec.etcd_cluster_ref.as_ref())
     }
 }

@@ -1,7 +1,6 @@
 //! What of a tenant is to run. Only the number of pods follows from it: volumes, Secrets, Services and templates of workloads stay.
 
 use crate::model::{Action, Stage};
-use crate::object_meta::uid;
 use crate::workload::taken_up;
 use berth_api::etcd_bootstrap::{Operation, OperationKind, Phase};
 use berth_render::ObjectKey;
@@ -53,14 +52,14 @@ impl RunLevel {
 /// Ends the pods of a workload. It stays as it is otherwise: with the next level it gets what is new.
 pub fn stop(stage: &mut Stage, key: &ObjectKey, live: &Value) {
     if live.pointer("/spec/replicas").and_then(Value::as_i64) != Some(0) {
-        stage.actions.push(Action::scale_to_zero(key, live));
+        stage.actions.push(Action::scale(key, live, 0));
     }
 }
 
 /// Starts the pods of a workload as they were, whatever is new: that comes once they run.
 pub fn start(stage: &mut Stage, key: &ObjectKey, live: &Value, replicas: i32) {
     if live.pointer("/spec/replicas").and_then(Value::as_i64) == Some(0) {
-        stage.actions.push(Action::Scale { key: key.clone(), uid: uid(live).to_owned(), replicas });
+        stage.actions.push(Action::scale(key, live, replicas));
     }
 }
 

@@ -4,7 +4,6 @@ use super::input::BackupInput;
 use crate::objects;
 use crate::store::{self, ResolvedStore};
 use berth_api::backup::{EtcdBackup, Subject};
-use berth_api::etcd_bootstrap::OperationKind;
 use berth_api::etcd_cluster::{EtcdClusterStatus, EtcdEndpoint};
 use berth_api::version::Version;
 use berth_api::{EtcdCluster, labels, names};
@@ -33,7 +32,7 @@ pub(super) fn validate(input: BackupInput<'_>) -> Result<ValidBackup, State> {
     let Some(identity) = status.identity.clone().filter(|_| formed) else {
         return Err(State::waiting(format!("{} to be formed", target.etcd)));
     };
-    if status.operation.as_ref().is_some_and(|operation| operation.kind == OperationKind::Sleep) {
+    if status.sleep().is_some() {
         return Err(State::waiting(format!("{} to be awake: it sleeps, and has no pods", target.etcd)));
     }
     members(input.object, &status).map_err(|who| State::waiting(format!("{} to say {who}", target.etcd)))?;

@@ -12,12 +12,12 @@ pub(crate) mod tests;
 use crate::backup::proven::{self, Wanted};
 use crate::objects::{find, list, new_backup};
 use crate::restore;
+use crate::target::Target;
 use berth_api::backup::{EtcdBackup, phase};
 use berth_api::backup_schedule::{EtcdBackupSchedule, EtcdBackupScheduleStatus};
 use berth_api::conditions::{self, ConditionType, Reason};
-use berth_api::etcd_bootstrap::OperationKind;
 use berth_api::restore::BackupOf;
-use berth_api::{EtcdCluster, labels, names};
+use berth_api::{EtcdCluster, labels};
 use berth_plan::model::{Action, Plan, Stage, StageId, State};
 use berth_plan::object_meta;
 use berth_plan::requeue::SOON;
@@ -148,21 +148,10 @@ fn create(input: ScheduleInput<'_>, times: &Times, stage: &mut Stage, out: &mut 
     }
 }
 
-/// The etcd that is backed up.
-pub fn etcd_of(schedule: &EtcdBackupSchedule) -> Option<ObjectKey> {
-    let namespace = schedule.namespace().unwrap_or_default();
-    let spec = &schedule.spec;
-    let (namespace, name) = match (&spec.cluster_ref, &spec.etcd_cluster_ref) {
-        (Some(of), _) => (names::control_plane_namespace(&namespace, &of.name), names::ETCD.to_owned()),
-        (None, of) => (namespace, of.as_ref()?.name.clone()),
-    };
-    Some(ObjectKey::namespaced(Kind::EtcdCluster, namespace, name))
-}
-
-/// Whether that has no pods.
+/// Whether the etcd that is backed up has no pods.
 fn sleeps(input: ScheduleInput<'_>) -> bool {
-    let etcd = etcd_of(input.object).and_then(|key| find::<EtcdCluster>(input.observed, &key));
-    etcd.and_then(|etcd| etcd.status?.operation).is_some_and(|operation| operation.kind == OperationKind::Sleep)
+    let etcd: Option<EtcdCluster> = find(input.observed, &Target::from(input.object).etcd);
+    etcd.and_then(|etcd| etcd.status).is_some_and(|status| status.sleep().is_some())
 }
 
 /// What clocks may differ by.

@@ -3,6 +3,7 @@
 use crate::objects::list;
 use berth_api::backup_schedule::EtcdBackupSchedule;
 use berth_api::conditions::{ConditionType, Reason, Verdict};
+use berth_api::etcd_cluster::EtcdClusterStatus;
 use berth_api::labels;
 use berth_plan::etcd_home::Home;
 use berth_plan::observed::Observed;
@@ -31,8 +32,8 @@ impl Data {
     fn new(etcd: &Value) -> Option<Self> {
         let identity = etcd.pointer("/status/identity")?.as_str()?.to_owned();
         let since = etcd.pointer("/metadata/creationTimestamp").and_then(Value::as_str);
-        let operation = etcd.pointer("/status/operation").filter(|operation| operation["type"] == "Sleep");
-        let asleep = operation.and_then(|operation| operation["since"].as_str()?.parse().ok());
+        let status: Option<EtcdClusterStatus> = serde_json::from_value(etcd["status"].clone()).ok();
+        let asleep = status.as_ref().and_then(EtcdClusterStatus::sleep).map(|sleep| sleep.since.0);
         Some(Self { identity, since: since.and_then(|at| at.parse().ok()), asleep })
     }
 }
@@ -187,7 +188,7 @@ mod tests {
     #[test]
     fn of_one_that_sleeps_the_last_backup_is_named_and_none_is_missed() {
         let etcd = json!({"metadata": {}, "status": {"identity": "own",
-            "operation": {"type": "Sleep", "phase": "Asleep", "since": "2026-01-04T20:00:00Z"}}});
+            "operation": {"id": 3, "type": "Sleep", "target": "etcd", "phase": "Asleep", "since": "2026-01-04T20:00:00Z"}}});
         let of = |status: &Value| {
             verdict(&seen(&[("nightly", &json!({}), status)]), ACME, Some(&etcd), at("2026-02-01T00:00:00Z")).unwrap()
         };

@@ -108,11 +108,11 @@ fn stop(t: &Tenant<'_>, component: &Component, stage: &mut Stage) {
             run_level::stop(stage, key, live);
         }
     }
-    if let Some(state) = sleep::component_state(t).filter(|_| !matches!(stage.state, State::Blocked { .. })) {
-        stage.state = state;
-    } else if !matches!(stage.state, State::Blocked { .. }) {
-        let on = "etcd to be restored from a backup; until then its pods are stopped".into();
-        stage.state = State::Waiting { reason: Reason::Restoring, on };
+    if !matches!(stage.state, State::Blocked { .. }) {
+        stage.state = sleep::component_state(t).unwrap_or_else(|| {
+            let on = "etcd to be restored from a backup; until then its pods are stopped".into();
+            State::Waiting { reason: Reason::Restoring, on }
+        });
     }
 }
 

@@ -153,8 +153,8 @@ fn gateways(t: &Tenant<'_>) -> Vec<Value> {
     let (Some(namespace), Some(gateway)) = (only_from(t), &t.settings.gateway) else { return vec![] };
     let own = gateway.has(Engine::Berth).then(|| pods_of(namespace, GATEWAY));
     // Nothing leads from there to a tenant with limits.
-    let parents = gateway.parents.iter().filter(|_| limits_of_berths(t).is_empty());
-    let parents: BTreeSet<&str> = parents.map(|parent| &*parent.namespace).collect();
+    let parents = limits_of_berths(t).is_empty().then_some(&gateway.parents);
+    let parents: BTreeSet<&str> = parents.into_iter().flatten().map(|parent| &*parent.namespace).collect();
     let parents = parents
         .into_iter()
         .map(|parent| json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": parent}}}));

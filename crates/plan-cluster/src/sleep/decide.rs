@@ -65,6 +65,7 @@ pub(crate) fn decide_sleep(view: &SleepView<'_>) -> Next {
     let since = view.record.map(|record| record.since.0);
     let late = since.is_some_and(|since| view.now.duration_since(since) >= PATIENCE);
     let ends = since.map(|since| since + PATIENCE);
+    let recorded = view.record.map_or("", |record| &record.cause);
     let failed = view.record.and_then(|record| record.failed.clone());
     let write = |state, cause: &str, failed: Option<Time>| {
         Some(SleepRecord { state, since: Time(view.now), cause: cause.to_owned(), failed })
@@ -114,12 +115,10 @@ pub(crate) fn decide_sleep(view: &SleepView<'_>) -> Next {
         }
         // Nobody was there, or all was paused: the wake begins now.
         SleepState::Waking if late && view.api_stopped => {
-            let cause = view.record.map(|record| record.cause.clone()).unwrap_or_default();
-            Next { write: write(SleepState::Waking, &cause, failed), ..Next::default() }
+            Next { write: write(SleepState::Waking, recorded, failed), ..Next::default() }
         }
         SleepState::Waking if view.is_up || late => {
-            let cause = view.record.map(|record| record.cause.clone()).unwrap_or_default();
-            Next { write: write(SleepState::Awake, &cause, failed), ..Next::default() }
+            Next { write: write(SleepState::Awake, recorded, failed), ..Next::default() }
         }
         SleepState::Waking => Next { until: ends, ..Next::default() },
     }

@@ -6,7 +6,8 @@ use crate::planned::Input;
 use crate::subject::Tenant;
 use berth_api::cluster::TurnState;
 use berth_api::conditions::{ConditionType, find};
-use berth_api::etcd_bootstrap::{OperationKind, Phase};
+use berth_api::etcd_bootstrap::Phase;
+use berth_api::etcd_cluster::EtcdClusterStatus;
 use berth_api::hibernation::{SleepRecord, SleepRequest};
 use berth_api::{EtcdCluster, labels, names};
 use berth_plan::object_meta::annotation;
@@ -67,15 +68,12 @@ fn recorded(namespace: &Value) -> Option<SleepRecord> {
 }
 
 fn etcd_sleeps(etcd: &EtcdCluster) -> bool {
-    let status = etcd.status.as_ref();
-    let operation = status.and_then(|status| status.operation.as_ref());
-    etcd.spec.hibernation.enabled
-        && operation.is_some_and(|o| o.kind == OperationKind::Sleep && o.phase == Phase::Asleep)
+    let sleep = etcd.status.as_ref().and_then(EtcdClusterStatus::sleep);
+    etcd.spec.hibernation.enabled && sleep.is_some_and(|sleep| sleep.phase == Phase::Asleep)
 }
 
 fn etcd_is_free(etcd: &EtcdCluster) -> bool {
-    let operation = etcd.status.as_ref().and_then(|status| status.operation.as_ref());
-    operation.is_none_or(|operation| operation.kind == OperationKind::Sleep)
+    etcd.status.as_ref().is_none_or(|status| status.operation.as_ref() == status.sleep())
 }
 
 /// All components run, and the API answers: what kept it from changing is over.

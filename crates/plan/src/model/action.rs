@@ -136,9 +136,9 @@ impl Action {
         Self::Delete { key: key.clone(), uid: uid(observed).to_owned(), grace }
     }
 
-    /// Ends the pods of the workload that was observed.
-    pub fn scale_to_zero(key: &ObjectKey, observed: &Value) -> Self {
-        Self::Scale { key: key.clone(), uid: uid(observed).to_owned(), replicas: 0 }
+    /// Gives the workload that was observed so many pods.
+    pub fn scale(key: &ObjectKey, observed: &Value, replicas: i32) -> Self {
+        Self::Scale { key: key.clone(), uid: uid(observed).to_owned(), replicas }
     }
 
     /// Takes away all owner references of what was observed.

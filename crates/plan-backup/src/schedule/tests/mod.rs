@@ -101,7 +101,7 @@ fn one_backup_is_created_for_each_time_and_none_while_another_is_under_way() {
 #[test]
 fn of_an_etcd_that_sleeps_no_backup_is_taken_until_it_is_awake() {
     let mut world = ScheduleFixture::new();
-    let key = etcd_of(&world.schedule).unwrap();
+    let key = Target::from(&world.schedule).etcd;
     let sleep = json!({"id": 3, "type": "Sleep", "target": "etcd", "phase": "Asleep", "since": "2026-01-01T00:00:00Z"});
     let etcd = json!({"apiVersion": "berth.dev/v1alpha1", "kind": "EtcdCluster",
         "metadata": {"name": key.name, "namespace": key.namespace}, "spec": {"version": "3.6.16"}, "status": {"operation": sleep}});
