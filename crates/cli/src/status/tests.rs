@@ -275,10 +275,11 @@ fn nothing_from_the_cluster_commands_the_terminal() {
     }
     all["spec"]["version"] = "1.36.4\u{7}".into();
     with_bells(&mut pods[0]);
-    // What a component is called is Berth's own word.
+    // What a component and an endpoint are called are Berth's own words.
     let mut component = pod("kube-apiserver-0", "kube-apiserver", json!({}));
     with_bells(&mut component["metadata"]["name"]);
     all["status"]["components"][0]["name"] = "kube-apiserver".into();
+    all["status"]["endpoints"][0]["name"] = "admin".into();
     pods.push(component);
     let seen = Seen {
         etcd: serde_json::from_value(etcd_there).unwrap(),
