@@ -3,7 +3,8 @@
 #[cfg(test)]
 mod tests;
 
-use berth_api::hibernation::{SleepRecord, SleepRequest, SleepState};
+use super::wish::{Wish, latest};
+use berth_api::hibernation::{SleepRecord, SleepState};
 use berth_plan::RunLevel;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -21,8 +22,8 @@ pub(crate) struct SleepView<'a> {
     pub(crate) now: Timestamp,
     /// `spec.hibernation.enabled`.
     pub(crate) enabled: bool,
-    /// What a person asked for last.
-    pub(crate) request: Option<SleepRequest>,
+    /// What was asked for. The latest counts.
+    pub(crate) wishes: Vec<Wish>,
     pub(crate) record: Option<&'a SleepRecord>,
     /// Why it does not begin to sleep now.
     pub(crate) obstacle: Option<String>,
@@ -50,17 +51,17 @@ pub(crate) struct Next {
 }
 
 /// Whether it is to sleep, and what asks for it.
-fn wish(view: &SleepView<'_>) -> (bool, String) {
-    let annotation = |request: SleepRequest| (request.sleep, format!("annotation berth.dev/hibernate: {request}"));
+fn asked(view: &SleepView<'_>) -> (bool, String) {
     if view.enabled {
         return (true, "spec.hibernation.enabled".into());
     }
-    view.request.map_or_else(|| (false, "spec.hibernation".into()), annotation)
+    let wish = latest(&view.wishes, view.now);
+    wish.map_or_else(|| (false, "spec.hibernation".into()), |wish| (wish.sleep, wish.cause.clone()))
 }
 
 /// The next step.
 pub(crate) fn decide_sleep(view: &SleepView<'_>) -> Next {
-    let (sleep, cause) = wish(view);
+    let (sleep, cause) = asked(view);
     let state = view.record.map(|record| record.state).unwrap_or_default();
     let since = view.record.map(|record| record.since.0);
     let late = since.is_some_and(|since| view.now.duration_since(since) >= PATIENCE);

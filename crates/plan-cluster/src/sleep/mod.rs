@@ -7,6 +7,7 @@ mod decide;
 mod say;
 pub(crate) mod state;
 mod view;
+mod wish;
 
 #[cfg(test)]
 pub(crate) use decide::{AGAIN, PATIENCE};

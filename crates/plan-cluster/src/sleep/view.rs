@@ -2,6 +2,7 @@
 
 use super::decide::{SleepView, decide_sleep};
 use super::state::Sleep;
+use super::wish::Wish;
 use crate::planned::Input;
 use crate::subject::Tenant;
 use berth_api::cluster::TurnState;
@@ -33,10 +34,10 @@ fn programs(t: &Tenant<'_>) -> impl Iterator<Item = Binary> {
 /// Judges the sleep of a tenant of which the rest is known.
 fn judge(t: &Tenant<'_>) -> Sleep {
     let record = t.live_namespace().and_then(recorded);
-    let request = t.cluster.annotations().get(labels::HIBERNATE).and_then(|text| SleepRequest::parse(text));
+    let wishes: Vec<_> = asked_by_a_person(t).into_iter().collect();
     let enabled = t.cluster.spec.hibernation.enabled;
     // Most are never asked to.
-    if record.is_none() && request.is_none() && !enabled {
+    if record.is_none() && wishes.is_empty() && !enabled {
         return Sleep::default();
     }
     let stopped = |api: bool| {
@@ -50,7 +51,7 @@ fn judge(t: &Tenant<'_>) -> Sleep {
     let next = decide_sleep(&SleepView {
         now: t.now,
         enabled,
-        request,
+        wishes,
         record: record.as_ref(),
         obstacle: obstacle(t),
         workers_stopped: stopped(false),
@@ -60,6 +61,14 @@ fn judge(t: &Tenant<'_>) -> Sleep {
         is_up: is_up(t),
     });
     Sleep { record, next }
+}
+
+/// What a person asked for last.
+fn asked_by_a_person(t: &Tenant<'_>) -> Option<Wish> {
+    let request = SleepRequest::parse(t.cluster.annotations().get(labels::HIBERNATE)?)?;
+    // Nobody can ask for later: a clock that is ahead is heard now.
+    let cause = format!("annotation berth.dev/hibernate: {request}");
+    Some(Wish { at: request.at.min(t.now), sleep: request.sleep, cause })
 }
 
 /// What a control-plane namespace says of it.

@@ -23,7 +23,7 @@ fn decide(world: &World) -> Next {
     decide_sleep(&SleepView {
         now: now(),
         enabled: world.wanted,
-        request: None,
+        wishes: Vec::new(),
         record: Some(&record),
         obstacle: world.busy.then(|| "a rollout to end".into()),
         workers_stopped: !workers,
