@@ -80,6 +80,16 @@ pub(crate) fn all() -> Vec<Lever> {
             vec![Flag(API, "etcd-count-metric-poll-period", "2m", None)],
         ),
         lever(
+            "no leases of peers that nobody asks",
+            false,
+            vec![Flag(API, "feature-gates", "UnknownVersionInteroperabilityProxy=false", None)],
+        ),
+        lever(
+            "no leases of API servers",
+            false,
+            vec![Flag(API, "feature-gates", "UnknownVersionInteroperabilityProxy=false,APIServerIdentity=false", None)],
+        ),
+        lever(
             "only controllers that a tenant without workloads needs",
             false,
             vec![Flag(

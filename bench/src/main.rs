@@ -16,6 +16,7 @@ mod outside;
 mod process;
 mod report;
 mod scale;
+mod sleep;
 mod targets;
 mod tenant;
 mod upgrade;
@@ -96,6 +97,15 @@ enum Part {
         /// Only these levers, by name, beside a tenant without any: `--only "all that are taken"`.
         #[arg(long, requires = "levers")]
         only: Vec<String>,
+    },
+    /// A tenant sleeps and wakes, then many at once; what the operator does while they sleep.
+    Sleep {
+        /// Tenants that wake at once.
+        #[arg(long, default_value_t = 10)]
+        at_once: usize,
+        /// Minutes asleep that are measured. 0: none.
+        #[arg(long, default_value_t = 15)]
+        minutes: u64,
     },
     /// What one tenant's processes take with many nodes, and while everything is listed.
     Nodes {
@@ -240,6 +250,10 @@ async fn main() -> anyhow::Result<()> {
             return report::keep(&args.out, &idle::compare(&client, *minutes, only).await?, |_| None);
         }
         Part::Idle { minutes, .. } => figures.extend(idle::alone(&client, *minutes).await?),
+        Part::Sleep { at_once, minutes } => {
+            let sizes = sleep::Sizes { runs: args.runs, at_once: *at_once, minutes: *minutes };
+            figures.extend(sleep::run(&client, &args.audit_log, &sizes).await?);
+        }
         Part::Nodes { nodes, pods, lists, of } => {
             let size = nodes::Size { nodes: *nodes, pods: *pods, lists: *lists };
             match of {

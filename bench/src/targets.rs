@@ -3,7 +3,7 @@
 use crate::Figure;
 
 /// The figure, the most that it may be, and the number of tenants that this is meant for, if it depends on that.
-const TARGETS: [(&str, f64, Option<usize>); 51] = [
+const TARGETS: [(&str, f64, Option<usize>); 57] = [
     ("single.ratio", 1.4, None),
     ("single.ready", 9.0, None),
     ("single.deleted", 6.0, None),
@@ -27,6 +27,12 @@ const TARGETS: [(&str, f64, Option<usize>); 51] = [
     ("sidecar.rss", 5.0, None),
     ("sidecar.cpu", 2.0, None),
     ("approver.rss", 8.0, None),
+    ("sleep.answers", 6.0, None),
+    ("sleep.answers_worst", 8.0, None),
+    ("sleep.many_answer", 25.0, Some(10)),
+    ("sleep.pods", 0.0, None),
+    ("sleep.writes", 0.0, None),
+    ("sleep.reads", 2.0, None),
     ("etcd.grown", 90.0, None),
     ("etcd.grown_failed", 0.0, None),
     ("etcd.backup", 60.0, None),
