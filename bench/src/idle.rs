@@ -110,15 +110,20 @@ fn figures(prefix: &str, tenant: &Tenant) -> Vec<Figure> {
         .collect()
 }
 
+/// The levers of these names, behind the row without any. Without names: all.
+pub(crate) fn chosen<'a>(all: &'a [Lever], only: &[String]) -> anyhow::Result<Vec<&'a Lever>> {
+    if let Some(unknown) = only.iter().find(|o| all.iter().all(|l| l.name != o.as_str())) {
+        bail!("no lever is called {unknown}: there are {:?}", all.iter().map(|l| l.name).collect::<Vec<_>>());
+    }
+    let is_chosen = |l: &&Lever| only.is_empty() || l.name == levers::NONE || only.iter().any(|o| o == l.name);
+    Ok(all.iter().filter(is_chosen).collect())
+}
+
 /// One tenant for each lever, side by side and without Berth. Prints a table. Those that share a machine share programs in memory too, so
 /// each one's PSS is less than that of one alone.
 pub(crate) async fn compare(client: &Client, minutes: u64, only: &[String]) -> anyhow::Result<Vec<Figure>> {
     let all = levers::all();
-    if let Some(unknown) = only.iter().find(|o| all.iter().all(|l| l.name != o.as_str())) {
-        bail!("no lever is called {unknown}: there are {:?}", all.iter().map(|l| l.name).collect::<Vec<_>>());
-    }
-    let chosen: Vec<&Lever> =
-        all.iter().filter(|l| only.is_empty() || l.name == levers::NONE || only.iter().any(|o| o == l.name)).collect();
+    let chosen = chosen(&all, only)?;
     let names: Vec<String> = (0..chosen.len()).map(|i| format!("lever-{i}")).collect();
     let mut objects: Vec<Objects> = vec![];
     // One after the other: a dozen that start at once keep a small machine from anything else.

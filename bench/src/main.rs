@@ -17,6 +17,7 @@ mod process;
 mod report;
 mod scale;
 mod sleep;
+mod starts;
 mod targets;
 mod tenant;
 mod upgrade;
@@ -97,6 +98,9 @@ enum Part {
         /// Only these levers, by name, beside a tenant without any: `--only "all that are taken"`.
         #[arg(long, requires = "levers")]
         only: Vec<String>,
+        /// What each lever costs the start, in so many starts with and without it in turns, in place of what it saves at rest: `--runs`.
+        #[arg(long, requires = "levers")]
+        starts: bool,
     },
     /// A tenant sleeps and wakes, then many at once; what the operator does while they sleep.
     Sleep {
@@ -245,7 +249,10 @@ async fn main() -> anyhow::Result<()> {
     }
     tenant::clear(&client).await?;
     match &args.part {
-        Part::Idle { minutes, levers: true, only } => {
+        Part::Idle { levers: true, starts: true, only, .. } => {
+            figures.extend(starts::compare(&client, args.runs, only).await?);
+        }
+        Part::Idle { minutes, levers: true, only, .. } => {
             // Too many for a second table.
             return report::keep(&args.out, &idle::compare(&client, *minutes, only).await?, |_| None);
         }
