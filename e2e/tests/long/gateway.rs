@@ -88,7 +88,8 @@ fn work(world: &World, address: &str, machine: &Worker) -> Result<()> {
     }
     what_does_not_count(world, &a, address)?;
     who_may_come(world, &b, &to_b)?;
-    routes(world, &a)?;
+    // The one without a machine, which is ready.
+    routes(world, &b)?;
 
     println!("    back to an address of its own");
     b.change(&json!({"endpoint": {"type": "ClusterIP"}}))?;
@@ -198,9 +199,9 @@ fn who_may_come(world: &World, b: &Tenant<'_>, to_b: &str) -> Result<()> {
 }
 
 /// A `Gateway` of the platform's own gets what it needs to lead there, its answer is followed, and all of it goes with the engine.
-fn routes(world: &World, a: &Tenant<'_>) -> Result<()> {
+fn routes(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     println!("    routes of the Gateway API");
-    a.wait_condition("RouteAccepted", "False", "NoGatewayAPI")?;
+    tenant.wait_condition("RouteAccepted", "False", "NoGatewayAPI")?;
     let file = tempfile::NamedTempFile::new()?;
     std::fs::write(file.path(), berth_testkit::gateway_api::tls_route_text()?)?;
     world.kubectl(&["apply", "--server-side", "-f", &file.path().display().to_string()])?;
@@ -210,20 +211,22 @@ fn routes(world: &World, a: &Tenant<'_>) -> Result<()> {
         "--timeout=60s",
         "crd/tlsroutes.gateway.networking.k8s.io",
     ])?;
-    let all = berth_e2e::kube_client::path("/apis/gateway.networking.k8s.io/v1", &a.cp_namespace, "tlsroutes");
+    let all = berth_e2e::kube_client::path("/apis/gateway.networking.k8s.io/v1", &tenant.cp_namespace, "tlsroutes");
     let path = format!("{all}/kube-apiserver");
     // Nothing tells the operator of it, so it is made to look.
-    world.kube.merge(&a.path(), &json!({"metadata": {"annotations": {"test.berth.dev/touched": "routes"}}}))?;
+    world.kube.merge(&tenant.path(), &json!({"metadata": {"annotations": {"test.berth.dev/touched": "routes"}}}))?;
     let route = until("the TLSRoute", || world.kube.get(&path))?;
-    ensure!(route["spec"]["hostnames"] == json!([name(a)]), "{route}");
+    ensure!(route["spec"]["hostnames"] == json!([name(tenant)]), "{route}");
 
     let backend = &route["spec"]["rules"][0]["backendRefs"][0];
     let service = backend["name"].as_str().context("a Service")?;
-    let service = world.kube.get(&format!("{}/{service}", core(&a.cp_namespace, "services")))?;
+    let service = world.kube.get(&format!("{}/{service}", core(&tenant.cp_namespace, "services")))?;
     let ip = service["spec"]["clusterIP"].as_str().context("an address")?;
     ensure!(service["spec"]["ports"][0]["port"] == backend["port"], "{service}");
-    let there = at(&a.kubeconfig()?, &format!("https://{ip}:{}", backend["port"]))?;
-    Kube::new(&under_name(&there, &name(a))?)?.get("/version").context("TLS with the route's name at its backend")?;
+    let there = at(&tenant.kubeconfig()?, &format!("https://{ip}:{}", backend["port"]))?;
+    Kube::new(&under_name(&there, &name(tenant))?)?
+        .get("/version")
+        .context("TLS with the route's name at its backend")?;
 
     for (status, reason, says) in
         [("False", "NotAllowedByListeners", "RouteNotAccepted"), ("True", "Accepted", "AsExpected")]
@@ -239,8 +242,8 @@ fn routes(world: &World, a: &Tenant<'_>) -> Result<()> {
             "parentRef": route["spec"]["parentRefs"][0], "controllerName": "test.berth.dev/controller", "conditions": conditions,
         });
         world.kube.merge(&format!("{path}/status"), &json!({"status": {"parents": [parent]}}))?;
-        a.wait_condition("RouteAccepted", status, says)?;
-        a.wait_ready()?;
+        tenant.wait_condition("RouteAccepted", status, says)?;
+        tenant.wait_ready()?;
     }
     let gone = |what: &str| {
         until(what, || {
@@ -248,14 +251,14 @@ fn routes(world: &World, a: &Tenant<'_>) -> Result<()> {
             Ok(())
         })
     };
-    a.change(&json!({"endpoint": {"gateway": {"maxConnections": 9}}}))?;
-    a.wait_condition("RouteAccepted", "False", "NotAllowed")?;
+    tenant.change(&json!({"endpoint": {"gateway": {"maxConnections": 9}}}))?;
+    tenant.wait_condition("RouteAccepted", "False", "NotAllowed")?;
     gone("no TLSRoute with limits")?;
-    a.change(&json!({"endpoint": {"gateway": null}}))?;
+    tenant.change(&json!({"endpoint": {"gateway": null}}))?;
     until("the TLSRoute again", || world.kube.get(&path))?;
     install(world, &[])?;
     gone("no TLSRoute without the engine")?;
-    a.wait_ready()?;
+    tenant.wait_ready()?;
     world.kubectl(&["delete", "crd", "tlsroutes.gateway.networking.k8s.io"]).map(|_| ())
 }
 
