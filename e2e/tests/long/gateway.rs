@@ -16,10 +16,15 @@ const DOMAIN: &str = "api.gateway.test";
 const BESIDE_ROUTES: [&str; 3] =
     ["gateway.engines={Berth,GatewayAPI}", "gateway.parents[0].namespace=edge", "gateway.parents[0].name=tenants"];
 
+/// What a Gateway API has for TLS that is passed through.
+const ROUTES: &str = "tlsroutes.gateway.networking.k8s.io";
+
 #[test]
 #[ignore = "make test-all: a machine with a kubelet of its own; what the gateway does is tested in its crate with connections"]
 fn two_tenants_have_one_address() {
     berth_e2e::run("gateway", |world| {
+        // A run that failed leaves it.
+        world.kubectl(&["delete", "crd", ROUTES, "--ignore-not-found"])?;
         let address = install(world, &BESIDE_ROUTES.map(str::to_owned))?;
         let images = images::of_nodes()?;
         machines::with(world, &["behind"], None, &images, |workers| work(world, &address, &workers[0]))
@@ -205,12 +210,7 @@ fn routes(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     let file = tempfile::NamedTempFile::new()?;
     std::fs::write(file.path(), berth_testkit::gateway_api::tls_route_text()?)?;
     world.kubectl(&["apply", "--server-side", "-f", &file.path().display().to_string()])?;
-    world.kubectl(&[
-        "wait",
-        "--for=condition=Established",
-        "--timeout=60s",
-        "crd/tlsroutes.gateway.networking.k8s.io",
-    ])?;
+    world.kubectl(&["wait", "--for=condition=Established", "--timeout=60s", &format!("crd/{ROUTES}")])?;
     let all = berth_e2e::kube_client::path("/apis/gateway.networking.k8s.io/v1", &tenant.cp_namespace, "tlsroutes");
     let path = format!("{all}/kube-apiserver");
     // Nothing tells the operator of it, so it is made to look.
@@ -259,7 +259,7 @@ fn routes(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     install(world, &[])?;
     gone("no TLSRoute without the engine")?;
     tenant.wait_ready()?;
-    world.kubectl(&["delete", "crd", "tlsroutes.gateway.networking.k8s.io"]).map(|_| ())
+    world.kubectl(&["delete", "crd", ROUTES]).map(|_| ())
 }
 
 fn metrics(world: &World, pod: &str) -> Result<String> {
