@@ -7,6 +7,7 @@
 
 mod restores;
 mod schema;
+mod sleeps;
 mod turns;
 
 use crate::common::state::{counts, dump, dump_by, dumper, second_reconcile};
@@ -258,6 +259,12 @@ async fn a_crash_at_any_write_of_a_way_back_changes_nothing() {
 async fn a_crash_at_any_write_of_a_turn_changes_nothing() {
     let (_turn, server) = alone_at_a_server().await;
     sweep("turn", 24, async |plan| turns::turn(server, plan).await).await;
+}
+
+#[tokio::test]
+async fn a_crash_at_any_write_of_a_sleep_and_a_wake_changes_nothing() {
+    let (_turn, server) = alone_at_a_server().await;
+    sweep("sleep", 40, async |plan| sleeps::both_ways(server, plan).await).await;
 }
 
 #[tokio::test]
