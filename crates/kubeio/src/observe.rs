@@ -349,9 +349,12 @@ async fn host_is_of(io: &Io, cluster: &Cluster, namespace: &str, name: &str) -> 
     let asked = &cluster.spec.endpoint;
     let host = asked.host.as_ref().filter(|_| asked.type_ == EndpointType::Gateway);
     let Some(host) = host else { return Ok(None) };
-    let services = permitted(io.list(Kind::Service, None, Some(&gateway_hosts::selector(host))).await)?;
+    let selectors = gateway_hosts::selectors(host);
+    let [asks, still_has] = selectors.each_ref().map(|selector| io.list(Kind::Service, None, Some(selector)));
+    let (asks, still_has) = futures::join!(asks, still_has);
+    let services = [permitted(asks)?, permitted(still_has)?].into_iter().flatten().flatten();
     let own = ClusterName { namespace: namespace.to_owned(), name: name.to_owned() };
-    Ok(services.and_then(|services| gateway_hosts::other(&services, host, &own)))
+    Ok(gateway_hosts::other(&services.collect::<Vec<_>>(), host, &own))
 }
 
 /// Reads the children of an `EtcdCluster`.

@@ -11,17 +11,22 @@ use serde_json::Value;
 /// Label of a Service with [`value`] of its tenant's `spec.endpoint.host`.
 pub const LABEL: &str = "berth.dev/gateway-host";
 
+/// Label of a Service whose tenant has given that name up, and is still reached by it.
+pub fn still(host: &str) -> String {
+    format!("{LABEL}-{}", value(host))
+}
+
 /// A name, as labels may have it.
 pub fn value(host: &str) -> String {
     sha256(comparable(host).as_bytes()).chars().take(32).collect()
 }
 
-/// Selects Services whose tenants may have that name.
-pub fn selector(host: &str) -> String {
-    format!("{LABEL}={}", value(host))
+/// Each selects Services whose tenants may have that name: those that ask for it, and those that have given it up.
+pub fn selectors(host: &str) -> [String; 2] {
+    [format!("{LABEL}={}", value(host)), still(host)]
 }
 
-/// Who has that name, if that is another than `own`. `services`: what [`selector`] finds. As for the gateway, only Services of control planes count,
+/// Who has that name, if that is another than `own`. `services`: what [`selectors`] find. As for the gateway, only Services of control planes count,
 /// and of these the oldest.
 pub fn other(services: &[Value], host: &str, own: &ClusterName) -> Option<ClusterName> {
     let all = services.iter().filter_map(|service| has(service, &comparable(host)));
@@ -88,6 +93,8 @@ mod tests {
         let long = format!("{0}.{0}.{0}.example", "a".repeat(63));
         assert_eq!(value(&long).len(), 32);
         assert_eq!(value("API.acme.example."), value(HOST));
-        assert!(selector(HOST).starts_with("berth.dev/gateway-host="));
+        let [asks, still_has] = selectors(HOST);
+        assert_eq!(asks, format!("berth.dev/gateway-host={}", value(HOST)));
+        assert_eq!((still_has, still(HOST).len()), (still("API.acme.example."), "berth.dev/".len() + 45));
     }
 }

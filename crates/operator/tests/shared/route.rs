@@ -10,6 +10,7 @@ use berth_plan::settings::{Engine, Gateway, Parent};
 use berth_testkit::fixtures::{eventually, until};
 use berth_testkit::{FaultPlan, gateway_api};
 use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -53,6 +54,12 @@ async fn answer(team: &Team, accepted: (&str, &str)) {
     }]}});
     let written = routes(team).patch_status(names::APISERVER, &PatchParams::default(), &Patch::Merge(&status)).await;
     written.expect("a status as the schema has it");
+}
+
+/// When it was last written, but for its status.
+fn written(route: &DynamicObject) -> Option<Time> {
+    let all = route.metadata.managed_fields.iter().flatten();
+    all.filter(|write| write.subresource.as_deref() != Some("status")).filter_map(|write| write.time.clone()).max()
 }
 
 async fn has_endpoints(team: &Team, hosts: &[&str]) {
@@ -113,6 +120,20 @@ async fn a_route_is_made_and_followed_and_goes_with_limits_and_with_the_engine()
     has_endpoints(&team, &["api.acme.example"]).await;
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
     team.says(RouteAccepted, "AsExpected").await;
+
+    // A change of the platform's gateways: when the route was written is known, so these have their time to answer.
+    let before = written(&there(&team).await);
+    drop(operator);
+    let mut other = with(&[Engine::GatewayAPI]);
+    other.gateway.as_mut().expect("a gateway").parents[0].name = "other".into();
+    let operator = Running::start_with(server, other, &plan);
+    team.says_of(RouteAccepted, "Waiting", "waiting for Gateway edge/other (listener tenants) to answer").await;
+    assert!(written(&there(&team).await) > before, "its status was written since");
+    drop(operator);
+    let operator = Running::start_with(server, with(&[Engine::GatewayAPI]), &plan);
+    team.says_of(RouteAccepted, "Waiting", "waiting for Gateway edge/tls (listener tenants) to look").await;
+    answer(&team, ("True", "Accepted")).await;
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
 
     // One that somebody deletes comes back.
     routes(&team).delete(names::APISERVER, &DeleteParams::default()).await.expect("delete");

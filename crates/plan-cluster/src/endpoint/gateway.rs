@@ -1,5 +1,6 @@
 //! What the platform's gateway is told of a tenant: the names that lead to it.
 
+use super::route;
 use crate::ours::is_ours;
 use crate::subject::Tenant;
 use berth_api::cluster::EndpointType;
@@ -41,6 +42,21 @@ pub(super) fn exposed(t: &Tenant<'_>) -> Result<Option<Exposed>, State> {
     Ok(Some(Exposed { cluster, names: all, former_names, source_ranges, max_connections }))
 }
 
+/// What the Service says: what leads to the tenant, and names that its route has not lost yet. Until it has, no other tenant gets them, since of two
+/// routes with a name the older one has it.
+pub(super) fn held(t: &Tenant<'_>, exposed: Option<&Exposed>) -> Option<Exposed> {
+    let Some(told) = told(t) else { return exposed.cloned() };
+    let in_route = |name: &String| told.names.contains(name) && route::leads(t, name);
+    let Some(exposed) = exposed else {
+        let names: Vec<String> = told.names.iter().filter(|name| in_route(name)).cloned().collect();
+        return (!names.is_empty()).then_some(Exposed { names, former_names: vec![], ..told });
+    };
+    let mut all = exposed.clone();
+    all.names.extend(told.names.iter().filter(|name| in_route(name) && !exposed.names.contains(name)).cloned());
+    all.former_names.retain(|name| !all.names.contains(name));
+    Some(all)
+}
+
 /// Names that the gateway was told and that the certificate has, as it has for as long as it is not renewed: who has an older kubeconfig, as nodes
 /// do, is still served.
 fn former(t: &Tenant<'_>, told: &Exposed, now: &[String]) -> Vec<String> {
@@ -80,12 +96,21 @@ fn leads_to_handed_out(t: &Tenant<'_>, told: &Exposed) -> bool {
     t.endpoint.handed_out_at().is_some_and(|(host, _)| told.names.contains(&comparable(&host)))
 }
 
-/// The Service with what the gateway is told, and by which host another tenant finds that it is taken.
-pub(super) fn tell(service: Object, exposed: &Exposed, host: Option<&str>) -> Result<Object, State> {
+/// The Service with what the gateway is told, and by which hosts another tenant finds that they are taken: the one that is asked for, and those that
+/// lead to the tenant until all is changed.
+pub(super) fn tell(t: &Tenant<'_>, service: Object, exposed: &Exposed, host: Option<&str>) -> Result<Object, State> {
     let text = serde_json::to_string(exposed).map_err(|e| State::blocked(Reason::Error, e.to_string()))?;
-    let service = service.with_field("/metadata/labels", LABEL, LABELLED.into()).with_annotation(ANNOTATION, &text);
+    let label = |service: Object, label: &str, value: &str| service.with_field("/metadata/labels", label, value.into());
+    let mut service = label(service, LABEL, LABELLED).with_annotation(ANNOTATION, &text);
+    let own = t.settings.gateway.as_ref().map(|gateway| gateway.name(&t.cp_namespace));
+    let asked = host.map(comparable);
+    for name in exposed.names.iter().map(|name| comparable(name)) {
+        if asked.as_ref() != Some(&name) && own.as_ref() != Some(&name) {
+            service = label(service, &gateway_hosts::still(&name), "true");
+        }
+    }
     Ok(match host {
-        Some(host) => service.with_field("/metadata/labels", gateway_hosts::LABEL, gateway_hosts::value(host).into()),
+        Some(host) => label(service, gateway_hosts::LABEL, &gateway_hosts::value(host)),
         None => service,
     })
 }

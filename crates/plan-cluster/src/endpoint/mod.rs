@@ -6,6 +6,7 @@ mod facts;
 mod gateway;
 mod names;
 mod node_port;
+mod parent;
 mod pods;
 mod proxied;
 mod reach;

@@ -2,6 +2,7 @@
 
 use crate::ours::{ensure_manifest, is_ours};
 use crate::subject::Tenant;
+use crate::validate::writers;
 use berth_api::cluster::EndpointType;
 use berth_api::conditions::Reason;
 use berth_api::gateway::Exposed;
@@ -39,6 +40,12 @@ pub(super) fn key(t: &Tenant<'_>) -> ObjectKey {
 /// It, if it is there.
 pub(super) fn live<'a>(t: &Tenant<'a>) -> Option<&'a Value> {
     t.get(Kind::TLSRoute, names::APISERVER)
+}
+
+/// Whether it is there, with this name.
+pub(super) fn leads(t: &Tenant<'_>, name: &str) -> bool {
+    let names = live(t).filter(|live| is_ours(live)).and_then(|live| live.pointer("/spec/hostnames")?.as_array());
+    names.is_some_and(|names| names.iter().any(|host| host == name))
 }
 
 /// The fields that are set and that only Berth's own gateway holds.
@@ -104,6 +111,16 @@ pub(super) fn put(t: &Tenant<'_>, stage: &mut Stage, exposed: Result<Option<&Exp
     }
 }
 
+/// Whether a route may have this name: a name of its own, one that writers may ask for, or one that it has. An admission policy of the chart holds
+/// the operator to the same.
+fn may_have(t: &Tenant<'_>, gateway: &Gateway, name: &str) -> bool {
+    let is_a_teams = || {
+        let is_below = name.strip_suffix(&gateway.domain).is_some_and(|above| above.ends_with('.'));
+        !is_below && writers::host(name, &t.settings.writers).is_ok()
+    };
+    name == gateway.name(&t.cp_namespace) || leads(t, name) || is_a_teams()
+}
+
 /// Each default is written out, so that what is there says the same.
 fn manifest(t: &Tenant<'_>, gateway: &Gateway, exposed: &Exposed) -> Value {
     let parent = |parent: &Parent| {
@@ -121,7 +138,7 @@ fn manifest(t: &Tenant<'_>, gateway: &Gateway, exposed: &Exposed) -> Value {
         "metadata": {"name": names::APISERVER, "namespace": t.cp_namespace, "labels": t.labels()},
         "spec": {
             // Names that were given up are left out: of two routes with a name the older one has it, which may not be whose it is by now.
-            "hostnames": exposed.names,
+            "hostnames": exposed.names.iter().filter(|name| may_have(t, gateway, name)).collect::<Vec<_>>(),
             "parentRefs": gateway.parents.iter().map(parent).collect::<Vec<_>>(),
             "rules": [{"backendRefs": [backend]}],
         },

@@ -64,8 +64,9 @@ fn objects(t: &Tenant<'_>) -> Result<(Vec<Object>, Option<Exposed>), State> {
     let objects = render_apiserver_service(templates, &values)?;
     let host = t.endpoint.host.as_ref().ok().and_then(Option::as_deref);
     let host = host.filter(|_| endpoint.type_ == EndpointType::Gateway);
-    let told = objects.into_iter().map(|object| match &exposed {
-        Some(exposed) => gateway::tell(object, exposed, host),
+    let held = gateway::held(t, exposed.as_ref());
+    let told = objects.into_iter().map(|object| match &held {
+        Some(held) => gateway::tell(t, object, held, host),
         None => Ok(object),
     });
     let marked = told.map(|told| told.map(|object| route::mark(t, object, exposed.as_ref())));

@@ -1,5 +1,8 @@
 //! A tenant that `Gateway`s of the platform's own lead to: its route, what is said of it, and what is not possible there.
 
+mod held;
+mod parent;
+
 use super::endpoint::server;
 use super::*;
 use berth_api::labels;
@@ -58,10 +61,14 @@ const FINE: &[(&str, &str, &str)] = &[("Accepted", "True", "Accepted"), ("Resolv
 
 /// The controller of `Gateway` edge/tls answers.
 fn answer(f: &mut Fixture, of: &[(&str, &str, &str)]) {
+    let now = f.world.now.to_string();
     let live = f.live(Kind::TLSRoute, names::APISERVER);
     let parent_ref =
         json!({"group": "gateway.networking.k8s.io", "kind": "Gateway", "namespace": "edge", "name": "tls"});
-    let conditions = conditions(of, &live["metadata"]["generation"]);
+    let mut conditions = conditions(of, &live["metadata"]["generation"]);
+    for condition in conditions.as_array_mut().unwrap() {
+        condition["lastTransitionTime"] = now.as_str().into();
+    }
     live["status"]["parents"] =
         json!([{"parentRef": parent_ref, "controllerName": "example.com/c", "conditions": conditions}]);
     f.reconcile();

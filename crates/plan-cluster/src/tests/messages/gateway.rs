@@ -115,6 +115,18 @@ pub(super) const GATEWAY: &[Case] = &[
     ("a Gateway of the platform may not lead to the Service", |f| {
         answered(f, 0, Some(("ResolvedRefs", "False", "RefNotPermitted")));
     }),
+    ("a Gateway's controller has not looked at a change of the route", |f| {
+        answered(f, 61, Some(("Accepted", "True", "Accepted")));
+        f.live(Kind::TLSRoute, names::APISERVER)["metadata"]["generation"] = 9.into();
+    }),
+    ("a Gateway's controller has not decided about the route for a minute", |f| {
+        answered(f, 61, Some(("Accepted", "Unknown", "Pending")));
+    }),
+    ("a Gateway's controller has not written all conditions of the route for a minute", |f| {
+        answered(f, 61, Some(("Later", "True", "Later")));
+        let conditions = f.live(Kind::TLSRoute, names::APISERVER).pointer_mut("/status/parents/0/conditions").unwrap();
+        conditions.as_array_mut().unwrap().retain(|condition| condition["type"] != "Accepted");
+    }),
     ("a Gateway of the platform has not decided about the route", |f| {
         answered(f, 0, Some(("Accepted", "Unknown", "Pending")));
     }),
