@@ -63,9 +63,14 @@ fn well(metrics: &Metrics) {
 
 /// A schedule whose newest proven backup is so many hours old.
 fn backed_up(metrics: &Metrics, hours: i64) {
+    backup_of(metrics, "nightly", "AsExpected", hours);
+}
+
+fn backup_of(metrics: &Metrics, schedule: &str, reason: &str, hours: i64) {
     let taken = Time(Timestamp::now() - SignedDuration::from_hours(hours));
-    let status = json!({"conditions": [condition("Degraded", "False", "AsExpected")], "lastVerifiedTime": taken});
-    metrics.tenants.say(&key(Kind::EtcdBackupSchedule, "nightly"), &status);
+    let conditions = [condition("Ready", "True", reason), condition("Degraded", "False", "AsExpected")];
+    let status = json!({"conditions": conditions, "lastVerifiedTime": taken});
+    metrics.tenants.say(&key(Kind::EtcdBackupSchedule, schedule), &status);
 }
 
 /// An etcd of which backups are scheduled.
@@ -160,6 +165,14 @@ async fn each_alert_fires_and_clears() {
     say(&metrics, ("False", "Deleting"), "True", ("False", "AsExpected"), 60);
     not_ready(&metrics, "paused", "Paused");
     judged(&prometheus, "paused").await;
+    fires(&[]).await;
+    // Nothing is written to an etcd that sleeps. Once it is awake its backup is old.
+    backup_of(&metrics, "of-one-that-sleeps", "Asleep", 48);
+    judged(&prometheus, "of-one-that-sleeps").await;
+    fires(&[]).await;
+    backup_of(&metrics, "of-one-that-sleeps", "AsExpected", 48);
+    fires(&["BerthBackupOld"]).await;
+    backup_of(&metrics, "of-one-that-sleeps", "Asleep", 48);
     fires(&[]).await;
     // One that is paused hides no other.
     not_ready(&metrics, "stuck", "Settled");

@@ -1,6 +1,6 @@
 //! What an `EtcdBackupSchedule` says of itself.
 
-use super::{ScheduleInput, SchedulePlan, last_time, newest, read};
+use super::{ScheduleInput, SchedulePlan, last_time, newest, read, sleeps};
 use crate::backup::proven;
 use berth_api::EtcdBackupSchedule;
 use berth_api::backup::phase;
@@ -75,6 +75,12 @@ fn verdicts(
     let creates = planned.plan.actions().any(|a| matches!(a, Action::Create(_)));
     match (&new.last_verified, input.object.spec.suspend) {
         (_, true) => fine(Some(true), Reason::Paused, "spec.suspend is true: no backup is created or deleted".into()),
+        (Some(name), _) if sleeps(input) => {
+            let message = format!(
+                "its etcd sleeps, and no backup is taken until it is awake; the last one, EtcdBackup {name}, is proven"
+            );
+            fine(Some(true), Reason::Asleep, message)
+        }
         (Some(name), _) => {
             fine(Some(true), Reason::AsExpected, format!("the last backup, EtcdBackup {name}, is proven"))
         }

@@ -35,6 +35,10 @@ pub(crate) fn situations() -> Vec<Situation> {
             w.backup(1, "Waiting");
             w.now = "2026-01-02T04:00:00Z".parse().unwrap();
         }),
+        ("its etcd sleeps", |w| {
+            w.backup(1, "Verified");
+            sleep(w);
+        }),
         ("it is suspended", |w| w.schedule.spec.suspend = true),
         ("its schedule is none", |w| w.schedule.spec.schedule = "every night".into()),
         ("its schedule never comes", |w| w.schedule.spec.schedule = "0 0 30 2 *".into()),

@@ -98,17 +98,39 @@ fn one_backup_is_created_for_each_time_and_none_while_another_is_under_way() {
     assert_eq!(says(&status), "True Paused: spec.suspend is true: no backup is created or deleted");
 }
 
-#[test]
-fn of_an_etcd_that_sleeps_no_backup_is_taken_until_it_is_awake() {
-    let mut world = ScheduleFixture::new();
+/// Its etcd goes to sleep.
+fn sleep(world: &mut ScheduleFixture) -> ObjectKey {
     let key = Target::from(&world.schedule).etcd;
     let sleep = json!({"id": 3, "type": "Sleep", "target": "etcd", "phase": "Asleep", "since": "2026-01-01T00:00:00Z"});
     let etcd = json!({"apiVersion": "berth.dev/v1alpha1", "kind": "EtcdCluster",
         "metadata": {"name": key.name, "namespace": key.namespace}, "spec": {"version": "3.6.16"}, "status": {"operation": sleep}});
     world.observed.put(key.clone(), etcd);
-    assert!(world.reconcile().0.is_empty());
+    key
+}
+
+#[test]
+fn of_an_etcd_that_sleeps_no_backup_is_taken_until_it_is_awake() {
+    let mut world = ScheduleFixture::new();
+    let key = sleep(&mut world);
+    let (done, status) = world.reconcile();
+    assert!(done.is_empty());
+    assert_eq!(says(&status), "False Waiting: waiting for the first time of the schedule", "there is none that counts");
     world.observed.objects.get_mut(&key).unwrap()["status"] = json!({});
     assert_eq!(world.reconcile().0, ["create EtcdBackup team-a/nightly-202601010300"]);
+    world.backup(1, "Verified");
+    sleep(&mut world);
+    world.now = "2026-01-04T04:00:00Z".parse().unwrap();
+    let (done, status) = world.reconcile();
+    assert!(done.is_empty());
+    assert!(
+        says(&status).starts_with("True Asleep: its etcd sleeps, and no backup is taken until"),
+        "{}",
+        says(&status)
+    );
+    world.observed.objects.get_mut(&key).unwrap()["status"] = json!({});
+    let (done, status) = world.reconcile();
+    assert_eq!(done, ["create EtcdBackup team-a/nightly-202601040300"]);
+    assert!(says(&status).starts_with("True AsExpected: "), "its backup is as old as it is: {}", says(&status));
 }
 
 #[test]
