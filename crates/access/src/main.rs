@@ -18,6 +18,7 @@ mod line;
 mod link;
 mod listen;
 mod metrics;
+mod opening;
 mod person;
 mod place;
 mod publish;

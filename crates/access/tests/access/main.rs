@@ -14,6 +14,8 @@ use kube::api::DeleteParams;
 use platform::{Platform, create, grant, sign, until, user};
 use serde_json::json;
 use std::sync::atomic::Ordering::Relaxed;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpStream;
 
 const ACME: &str = "/clusters/team-a/acme";
 
@@ -176,4 +178,21 @@ async fn rights_that_are_taken_away_end_what_is_open_and_without_the_operator_ca
     until("no new call", async || get(&p, &alice, &acme("/api/v1/configmaps")).await.code == 404).await;
     let cut = async { while let Some(Ok(_)) = watch.frame().await {} };
     tokio::time::timeout(std::time::Duration::from_mins(1), cut).await.unwrap();
+}
+
+/// Nobody keeps the operator out by connections that say nothing, or that are no operator's.
+#[tokio::test]
+async fn an_operator_that_comes_anew_gets_in_however_many_others_wait_there() {
+    let p = Platform::start().await.unwrap();
+    p.operator.stop();
+    let connected = || p.access.log().matches("the operator is connected").count();
+    let mut silent = vec![];
+    for _ in 0..200 {
+        silent.push(TcpStream::connect(&p.access.for_operator).await.unwrap());
+    }
+    p.operator.connect(&p.meta, &p.tenant, &p.proxy_ca);
+    until("the operator is connected again", async || connected() > 1).await;
+    // The first have made room, and are told so.
+    assert_eq!(silent[0].read(&mut [0]).await.unwrap_or_default(), 0);
+    assert!(p.access.says("made room for a newer one"));
 }

@@ -158,6 +158,8 @@ pub(crate) struct Access {
     process: Option<Process>,
     log: PathBuf,
     pub(crate) port: u16,
+    /// Where the operator comes to.
+    pub(crate) for_operator: String,
     /// Where its metrics are.
     pub(crate) metrics: String,
     pub(crate) ca: String,
@@ -184,7 +186,8 @@ impl Access {
         ];
         let process = Process::spawn(dir, "berth-access", Path::new("/usr/bin/env"), &arguments)?;
         let log = dir.join("berth-access.log");
-        Ok(Self { process: Some(process), log, port, metrics: format!("127.0.0.1:{metrics}"), ca })
+        let (for_operator, metrics) = (format!("127.0.0.1:{operator}"), format!("127.0.0.1:{metrics}"));
+        Ok(Self { process: Some(process), log, port, for_operator, metrics, ca })
     }
 
     /// It ends, without a word.
