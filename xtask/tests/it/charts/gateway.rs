@@ -52,7 +52,7 @@ fn the_operator_is_told_its_domain_and_port() {
 }
 
 /// A Gateway of the platform's own.
-const PARENT: [&str; 3] =
+pub(crate) const PARENT: [&str; 3] =
     ["gateway.parents[0].namespace=edge", "gateway.parents[0].name=tls", "gateway.parents[0].sectionName=a"];
 
 fn with_engines(engines: &str, more: &[&str]) -> Vec<Value> {

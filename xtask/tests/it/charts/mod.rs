@@ -11,12 +11,13 @@ mod monitoring;
 mod protection;
 mod rendered;
 mod rights;
+mod routes;
 mod vpc;
 
 use berth_api::{labels, names};
 use berth_render::Kind;
 use berth_testkit::fixtures::eventually;
-use berth_testkit::{ApiServer, yaml};
+use berth_testkit::{ApiServer, gateway_api, yaml};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt as _, discovery};
@@ -62,8 +63,10 @@ async fn install(server: &ApiServer) {
     Api::all(client.clone()).create(&PostParams::default(), &system).await.expect("namespace");
     let crds = render("berth-crds", &[]).into_iter().map(berth_testkit::fixtures::from_json).collect::<Vec<_>>();
     server.install_crds(&crds).await.expect("CRDs");
+    server.install_crds(&[gateway_api::tls_route(&["v1"]).expect("TLSRoute")]).await.expect("CRD");
     let values = ["etcdNamespaces={etcd-team}", "writers.images.registries={mirror.example.com/k8s}"];
-    let values: Vec<&str> = values.iter().chain(&gateway::ON).flat_map(|value| ["--set", value]).collect();
+    let values = values.iter().chain(&gateway::ON).chain(&routes::ON);
+    let values: Vec<&str> = values.flat_map(|value| ["--set", value]).collect();
     for object in render("berth", &values) {
         if object["metadata"]["namespace"] == "etcd-team" {
             let team: Namespace = yaml!("{{apiVersion: v1, kind: Namespace, metadata: {{name: etcd-team}}}}");
@@ -99,6 +102,7 @@ async fn install(server: &ApiServer) {
         protection::in_force(server).await?;
         decisions::in_force(server).await?;
         gateway::in_force(server).await?;
+        routes::in_force(server).await?;
         rights::services_in_force(server).await
     };
     eventually(Duration::from_secs(30), "the policies are in force", probe).await.expect("policies");
