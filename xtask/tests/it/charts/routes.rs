@@ -46,6 +46,9 @@ pub(crate) async fn in_force(server: &ApiServer) -> Result<(), String> {
 
 #[tokio::test]
 async fn the_operator_takes_names_of_tenants_alone_and_leads_them_to_tenants_alone() {
+    const HOSTS: &str = "only with the names <control-plane namespace>.<gateway.domain>";
+    const PARENTS: &str = "only for the Gateways of gateway.parents";
+    const BACKENDS: &str = "only to Service kube-apiserver of their own namespace";
     let server = server().await;
     let me = operator(server);
     let home = home_of(&me, &server.unique("routes")).await.expect("a namespace");
@@ -59,9 +62,6 @@ async fn the_operator_takes_names_of_tenants_alone_and_leads_them_to_tenants_alo
         route
     };
     let other = "acme-0e1f2a3b.api.example.com";
-    const HOSTS: &str = "only with the names <control-plane namespace>.<gateway.domain>";
-    const PARENTS: &str = "only for the Gateways of gateway.parents";
-    const BACKENDS: &str = "only to Service kube-apiserver of their own namespace";
     let hosts = ["www.example.com", "api.example.com", other, "acme.example", "x.other.example", "*.acme.example"];
     let hosts = hosts.map(|host| (with("/spec/hostnames", json!([host])), HOSTS));
     let (parent, backend) = ("/spec/parentRefs/0", "/spec/rules/0/backendRefs/0");
