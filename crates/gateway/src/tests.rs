@@ -3,6 +3,8 @@
 mod alerts;
 mod carried;
 mod ends;
+mod hours;
+mod looked_up;
 mod named;
 mod refused;
 
