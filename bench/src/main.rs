@@ -6,6 +6,7 @@ mod conformance;
 mod etcd;
 mod fleet;
 mod floor;
+mod gateway;
 mod idle;
 mod kubelet;
 mod levers;
@@ -30,11 +31,11 @@ use std::time::Duration;
 
 #[derive(Parser)]
 struct Args {
-    /// Access to the meta cluster.
-    #[arg(long)]
+    /// Access to the meta cluster; all parts but `gateway` need it.
+    #[arg(long, default_value = "kubeconfig")]
     kubeconfig: PathBuf,
-    /// The meta cluster's audit log.
-    #[arg(long)]
+    /// The meta cluster's audit log; all parts but `gateway` need it.
+    #[arg(long, default_value = "audit.log")]
     audit_log: PathBuf,
     /// Where results are appended.
     #[arg(long, default_value = "target/bench/results.jsonl")]
@@ -179,6 +180,19 @@ enum Part {
         #[arg(long)]
         plugin: PathBuf,
     },
+    /// What the gateway and the login cost, as processes of this machine with real API servers. It needs no meta cluster; `make bench` fills in
+    /// the rest.
+    Gateway {
+        /// Only these steps; they run in the order in which they are listed here.
+        #[arg(long, value_delimiter = ',')]
+        only: Vec<gateway::Step>,
+        /// `berth-gateway`.
+        #[arg(long)]
+        gateway: PathBuf,
+        /// `berth-access`.
+        #[arg(long)]
+        access: PathBuf,
+    },
 }
 
 /// What makes machines and joins them.
@@ -216,6 +230,11 @@ impl ProgramArgs {
 async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     let _ = rustls::crypto::ring::default_provider().install_default();
+    if let Part::Gateway { only, gateway, access } = &args.part {
+        let programs = gateway::Programs { gateway: gateway.clone(), access: access.clone() };
+        let (figures, outcome) = gateway::run(programs, only).await?;
+        return report(&args.out, &figures, args.targets()).and(outcome);
+    }
     let config = kube::config::Kubeconfig::read_from(&args.kubeconfig)?;
     let config = kube::Config::from_custom_kubeconfig(config, &kube::config::KubeConfigOptions::default()).await?;
     let client = Client::try_from(config)?;
@@ -285,7 +304,7 @@ async fn main() -> anyhow::Result<()> {
         Part::Upgrade => figures.extend(upgrade::run(&client, args.runs).await?),
         Part::Ha => figures.extend(in_turns(&client, args.runs, &HA).await?),
         Part::Single | Part::All => figures.extend(in_turns(&client, args.runs, &SINGLE).await?),
-        Part::Ten | Part::Scale { .. } | Part::Fleet { .. } => {}
+        Part::Ten | Part::Scale { .. } | Part::Fleet { .. } | Part::Gateway { .. } => {}
     }
     if matches!(args.part, Part::Ten | Part::All) {
         figures.extend(ten(&client, &args).await?);

@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use crate::demo::{Demo, Store};
-use crate::images::{self, Profile, devcluster, release_dir, release_programs};
+use crate::images::{self, Profile, devcluster, install_here, release_dir, release_programs};
 use crate::root;
 use crate::shell::{Result, cache, output, run, say, state};
 
@@ -17,6 +17,9 @@ const BARE: &str = "bench-scale";
 
 /// Brings up what is measured and measures it. `args` go to `berth-bench`.
 pub(crate) fn run_all(args: &[String]) -> Result<()> {
+    if args.iter().any(|arg| arg == "gateway") {
+        return gateway(args);
+    }
     let images = images::build(Profile::Release)?;
     let dir = root().join("target/bench");
     let has = |part: &str| args.iter().any(|a| a == part);
@@ -68,6 +71,19 @@ pub(crate) fn run_all(args: &[String]) -> Result<()> {
         bench.arg("--results").arg(dir.join(format!("conformance-{}.jsonl", commit.trim())));
     }
     run(&mut bench)
+}
+
+/// Programs alone, with API servers that they start themselves.
+fn gateway(args: &[String]) -> Result<()> {
+    let programs = ["berth-bench", "berth-gateway", "berth-access", "devcluster"];
+    say(&format!("building {}", programs.join(", ")));
+    release_programs(&programs)?;
+    install_here(Profile::Release, &["devcluster"])?;
+    run(devcluster().args(["build", "--only", "server"]))?;
+    let program = |name| release_dir().join(name);
+    let mut bench = Command::new(program("berth-bench"));
+    bench.arg("--out").arg(root().join("target/bench/results.jsonl")).args(args);
+    run(bench.arg("--gateway").arg(program("berth-gateway")).arg("--access").arg(program("berth-access")))
 }
 
 /// A store for backups that are pretended.
