@@ -62,7 +62,7 @@ impl Flood {
     }
 }
 
-pub(crate) async fn run(world: &World) -> Result<Vec<Figure>> {
+pub(crate) async fn run(world: &World, room: usize) -> Result<Vec<Figure>> {
     let (holds, pours) = (StandIn::start(world.ip, Does::Hang)?, StandIn::start(world.ip, Does::Pour(usize::MAX))?);
     // Nobody accepts, and there is no room to wait for that.
     let full = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
@@ -75,7 +75,7 @@ pub(crate) async fn run(world: &World) -> Result<Vec<Figure>> {
     let mut figures = vec![];
     for (limits, args) in [("limited", &[][..]), ("unlimited", UNLIMITED)] {
         let gateway = Program::gateway(world, args).await?;
-        let watches = watches(world, &gateway, WATCHES).await?;
+        let watches = watches(world, &gateway, WATCHES.min(room * 3 / 10)).await?;
         tokio::time::sleep(SETTLE).await;
         let quiet = look(world, &gateway).await?;
         let ms = |of: &Pair| vec![of.through.quantile(0.99)];
@@ -83,7 +83,7 @@ pub(crate) async fn run(world: &World) -> Result<Vec<Figure>> {
         figures.push(Figure::new(format!("flood.{limits}.nothing.first_p99"), "ms", ms(&quiet.first)));
         for flood in Flood::ALL {
             let stop = CancellationToken::new();
-            let flooding = begin(&gateway, flood, stop.clone())?;
+            let flooding = begin(&gateway, flood, HELD.min(room * 6 / 10), stop.clone())?;
             tokio::time::sleep(Duration::from_secs(2)).await;
             let looked = look(world, &gateway).await;
             stop.cancel();
@@ -144,16 +144,16 @@ async fn look(world: &World, gateway: &Program) -> Result<Looked> {
 }
 
 /// By a thread of its own, until it is told to stop; it says how many connections it made.
-fn begin(gateway: &Program, flood: Flood, stop: CancellationToken) -> Result<JoinHandle<usize>> {
+fn begin(gateway: &Program, flood: Flood, held: usize, stop: CancellationToken) -> Result<JoinHandle<usize>> {
     let named = (flood != Flood::Nameless).then(|| host(flood.name()));
     let hello: Arc<[u8]> = hello(named.as_deref())?.into();
     let ways: Vec<_> = SOURCES.map(|number| way(number, gateway.address)).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    Ok(std::thread::spawn(move || runtime.block_on(pour_in(flood, &hello, &ways, stop))))
+    Ok(std::thread::spawn(move || runtime.block_on(pour_in(flood, held, &hello, &ways, stop))))
 }
 
-async fn pour_in(flood: Flood, hello: &Arc<[u8]>, ways: &[Way], stop: CancellationToken) -> usize {
-    let (most, at_once) = if flood == Flood::Bytes { (TAKERS, TAKERS) } else { (HELD, RATE / 100) };
+async fn pour_in(flood: Flood, held: usize, hello: &Arc<[u8]>, ways: &[Way], stop: CancellationToken) -> usize {
+    let (most, at_once) = if flood == Flood::Bytes { (TAKERS, TAKERS) } else { (held, RATE / 100) };
     let (mut clients, mut made) = (JoinSet::new(), 0);
     let mut tick = tokio::time::interval(Duration::from_millis(10));
     loop {

@@ -14,7 +14,7 @@ mod samples;
 mod standin;
 mod world;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::ValueEnum;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
@@ -49,7 +49,7 @@ pub(crate) enum Step {
 
 /// One step after the other; what fails is said at the end, after what the others measured.
 pub(crate) async fn run(programs: Programs, only: &[Step]) -> Result<(Vec<Figure>, Result<()>)> {
-    files()?;
+    let room = room()?;
     let world = World::start(programs).await?;
     let (mut figures, mut failed) = (vec![], vec![]);
     for step in Step::value_variants().iter().filter(|step| only.is_empty() || only.contains(step)) {
@@ -57,12 +57,12 @@ pub(crate) async fn run(programs: Programs, only: &[Step]) -> Result<(Vec<Figure
         println!("{step:?}; load before it: {}", load.split(' ').next().unwrap_or_default());
         let measured = match step {
             Step::Calls => calls::run(&world).await,
-            Step::Rest => rest::run(&world).await,
+            Step::Rest => rest::run(&world, room).await,
             Step::Opens => opens::run(&world).await,
             Step::Bytes => bytes::run(&world).await,
             Step::Moves => moves::run(&world).await,
             Step::Access => access::run(&world).await,
-            Step::Flood => flood::run(&world).await,
+            Step::Flood => flood::run(&world, room).await,
             Step::Many => many::run(&world).await,
         };
         match measured {
@@ -74,14 +74,18 @@ pub(crate) async fn run(programs: Programs, only: &[Step]) -> Result<(Vec<Figure
     Ok((figures, outcome))
 }
 
-/// Lets this process, and those that it starts, have enough open files.
-fn files() -> Result<()> {
+/// Lets this process, and those that it starts, have as many open files as it may, at most [`FILES`]. How many connections a gateway has room for with them.
+fn room() -> Result<usize> {
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
     let wanted = most.max(FILES);
-    if let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, wanted, wanted) {
-        bail!(
-            "{FILES} open files are needed, and {most} allowed ({error}): run it as root, or after `ulimit -Hn {FILES}`"
+    let files = if setrlimit(Resource::RLIMIT_NOFILE, wanted, wanted).is_ok() {
+        wanted
+    } else {
+        println!(
+            "{most} files may be open, and not {FILES}: there are fewer connections at once than docs/benchmarks.md asks for"
         );
-    }
-    Ok(())
+        setrlimit(Resource::RLIMIT_NOFILE, most, most)?;
+        most
+    };
+    Ok(usize::try_from(files)?.saturating_sub(200) / 2)
 }

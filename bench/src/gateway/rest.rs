@@ -39,10 +39,10 @@ pub(crate) async fn watches(world: &World, gateway: &Program, count: usize) -> R
     stream::iter(0..count).map(open).buffer_unordered(AT_ONCE).try_collect().await
 }
 
-pub(crate) async fn run(world: &World) -> Result<Vec<Figure>> {
+pub(crate) async fn run(world: &World, room: usize) -> Result<Vec<Figure>> {
     let gateway = Program::gateway(world, &[]).await?;
     let empty = gateway.usage()?;
-    let watches = watches(world, &gateway, WATCHES).await?;
+    let watches = watches(world, &gateway, WATCHES.min(room)).await?;
     let opened = gateway.usage()?;
     tokio::time::sleep(SETTLE).await;
     let before = gateway.usage()?;
@@ -53,6 +53,7 @@ pub(crate) async fn run(world: &World) -> Result<Vec<Figure>> {
     let count = watches.len() as f64;
     ensure!(open >= count, "of {count} watches {open} are open");
     Ok(vec![
+        Figure::new("gateway.rest_watches", "", vec![count]),
         Figure::new("gateway.empty_rss", "MiB", vec![empty.rss]),
         Figure::new("gateway.rest_rss", "MiB", vec![after.rss]),
         Figure::new("gateway.rest_each", "KiB", vec![(after.rss - empty.rss) * 1024.0 / count]),
