@@ -97,7 +97,7 @@ impl Program {
         let (path, map) = (dir.path().join("haproxy.cfg"), dir.path().join("names"));
         let port = port();
         let mut config = format!(
-            "global\n maxconn 60000\ndefaults\n mode tcp\n timeout connect 3s\n timeout client 1h\n timeout server 1h\n\
+            "global\n maxconn 4000\ndefaults\n mode tcp\n timeout connect 3s\n timeout client 1h\n timeout server 1h\n\
              frontend tls\n bind 127.0.0.1:{port} backlog 4096\n tcp-request inspect-delay 5s\n \
              tcp-request content accept if {{ req.ssl_hello_type 1 }}\n use_backend %[req.ssl_sni,lower,map({})]\n",
             map.display()
@@ -120,9 +120,10 @@ impl Program {
             path.display().to_string(),
         ];
         let process = Process::spawn(dir.path(), "haproxy", Path::new("/usr/bin/env"), &arguments)?;
-        let program = Self { process, address: (Ipv4Addr::LOCALHOST, port).into(), metrics: 0, _dir: dir };
+        let mut program = Self { process, address: (Ipv4Addr::LOCALHOST, port).into(), metrics: 0, _dir: dir };
         let begin = Instant::now();
         while TcpStream::connect(program.address).await.is_err() {
+            program.process.check()?;
             ensure!(begin.elapsed() < LONG, "haproxy does not listen");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
