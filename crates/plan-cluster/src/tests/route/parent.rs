@@ -12,9 +12,12 @@ fn written(f: &mut Fixture) {
     f.reconcile();
 }
 
+/// Type, status and reason.
+type Said = (&'static str, &'static str, &'static str);
+
 /// What controllers have written, each with its name, its conditions, their generation, and when.
-fn told(f: &mut Fixture, entries: &[(&str, &[(&str, &str, &str)], i64, &str)]) {
-    let entry = |(controller, of, generation, at): &(&str, &[(&str, &str, &str)], i64, &str)| {
+fn told(f: &mut Fixture, entries: &[(&str, &[Said], i64, &str)]) {
+    let entry = |(controller, of, generation, at): &(&str, &[Said], i64, &str)| {
         let mut all = conditions(of, &json!(generation));
         for condition in all.as_array_mut().unwrap() {
             condition["lastTransitionTime"] = (*at).into();
@@ -29,7 +32,7 @@ fn generation(f: &Fixture) -> i64 {
     route(f).unwrap()["metadata"]["generation"].as_i64().unwrap()
 }
 
-const REFUSED: &[(&str, &str, &str)] = &[("Accepted", "False", "NoMatchingParent"), FINE[1]];
+const REFUSED: &[Said] = &[("Accepted", "False", "NoMatchingParent"), FINE[1]];
 const EARLY: &str = "2026-01-01T00:00:00Z";
 const LATE: &str = "2026-01-02T00:00:00Z";
 
