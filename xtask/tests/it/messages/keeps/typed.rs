@@ -83,7 +83,8 @@ fn is_open(word: &str) -> bool {
 fn kubectl(words: &[&str]) -> Option<String> {
     let mut words: Vec<&str> = words.to_vec();
     let namespace = words.iter().position(|w| *w == "-n").map(|at| words.drain(at..at + 2).collect::<Vec<_>>());
-    let is_cluster_wide = |kind: &str| ["pv", "persistentvolume", "namespace", "node"].contains(&kind);
+    let is_cluster_wide =
+        |kind: &str| ["pv", "persistentvolume", "namespace", "node", "gatewayclasses"].contains(&kind);
     let verb = *words.first()?;
     match (verb, words.get(1).copied()) {
         // `kubectl berth` has a test of its own for these.
