@@ -126,6 +126,7 @@ mod tests {
             include_str!("etcd/mod.rs"),
             include_str!("upgrade.rs"),
             include_str!("fleet.rs"),
+            include_str!("sleep.rs"),
             include_str!("gateway/access.rs"),
             include_str!("gateway/bytes.rs"),
             include_str!("gateway/calls.rs"),
