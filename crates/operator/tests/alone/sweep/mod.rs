@@ -88,8 +88,8 @@ async fn delete(server: &ApiServer, plan: FaultPlan, early: bool) -> Result<Outc
     Ok(outcome)
 }
 
-/// Somebody added to every workload while no operator was there.
-async fn additions(server: &ApiServer, plan: FaultPlan) -> Result<Outcome> {
+/// A tenant that is up, and whose operator has ended with nothing left to write.
+async fn at_rest(server: &ApiServer) -> Result<Team> {
     let team = Team::with_cluster(server).await;
     let before = FaultPlan::new();
     let made = async {
@@ -98,6 +98,12 @@ async fn additions(server: &ApiServer, plan: FaultPlan) -> Result<Outcome> {
     };
     lives(&before, || operator(server, &before), made).await??;
     before.stop();
+    Ok(team)
+}
+
+/// Somebody added to every workload while no operator was there.
+async fn additions(server: &ApiServer, plan: FaultPlan) -> Result<Outcome> {
+    let team = at_rest(server).await?;
     let more =
         Patch::Merge(json!({"spec": {"minReadySeconds": 1, "template": {"spec": {"nodeSelector": {"disk": "ssd"}}}}}));
     let (deployments, sets) = (team.inside::<Deployment>(), team.inside::<StatefulSet>());

@@ -24,14 +24,7 @@ async fn reaches(team: &Team, state: SleepState) -> Result<()> {
 }
 
 pub(crate) async fn both_ways(server: &ApiServer, plan: FaultPlan) -> Result<Outcome> {
-    let team = Team::with_cluster(server).await;
-    let before = FaultPlan::new();
-    let made = async {
-        team.ready().await?;
-        second_reconcile(&team, &before).await
-    };
-    lives(&before, || operator(server, &before), made).await??;
-    before.stop();
+    let team = super::at_rest(server).await?;
     let keys = secret_keys(&team.client, &[&team.ns, &team.cp_namespace]).await?;
     let done = async {
         team.spec(json!({"hibernation": {"enabled": true}})).await?;
