@@ -11,6 +11,7 @@ pub mod caller;
 pub mod canary;
 pub mod certs;
 pub mod crowd;
+pub mod curl;
 pub mod faults;
 pub mod images;
 pub mod kube_client;

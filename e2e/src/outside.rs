@@ -10,7 +10,6 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use base64::{Engine, engine::general_purpose::STANDARD};
 use berth_devcluster::{binaries, versions};
 use futures::StreamExt;
 use kube::{
@@ -27,7 +26,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use crate::{Tenant, core, s3::Process, tenant::name_of, until};
+use crate::{Tenant, core, curl::Curl, s3::Process, tenant::name_of, until};
 
 /// The scheduler that binds pods which name it.
 const SCHEDULER: &str = "outsider";
@@ -37,7 +36,7 @@ const SCHEDULER: &str = "outsider";
 pub struct Outside {
     kube_rs: Reflector,
     _go: Process,
-    curl: Curl,
+    watch: Watch,
     // Last: the others read and write in it.
     dir: TempDir,
 }
@@ -50,7 +49,7 @@ impl Outside {
         fs::write(dir.path().join("kubeconfig"), &kubeconfig)?;
         let kube_rs = Reflector::start(&kubeconfig)?;
         let go = scheduler(dir.path())?;
-        let outside = Self { kube_rs, _go: go, curl: Curl::start(dir.path(), &kubeconfig)?, dir };
+        let outside = Self { kube_rs, _go: go, watch: Watch::start(&kubeconfig)?, dir };
         outside.kube_rs.is_right(tenant)?;
         Ok(outside)
     }
@@ -87,7 +86,7 @@ impl Outside {
     /// What curl watches has told of a ConfigMap.
     pub fn saw(&self, name: &str) -> Result<()> {
         until(&format!("curl to see {name}"), || {
-            let seen = self.curl.events()?;
+            let seen = self.watch.events()?;
             ensure!(seen.iter().any(|e| name_of(&e["object"]) == name), "{} events", seen.len());
             Ok(())
         })
@@ -98,13 +97,12 @@ impl Outside {
         self.kube_rs.is_right(tenant)?;
         self.is_bound(tenant, name)?;
         forget(tenant, name)?;
-        let last = self.curl.ended()?;
-        let told = curl(self.dir.path(), &self.curl.server, &format!("&timeoutSeconds=20&resourceVersion={last}"))
-            .output()
-            .context("curl")?;
+        let last = self.watch.ended()?;
+        let told =
+            watch(&self.watch.curl, &format!("&timeoutSeconds=20&resourceVersion={last}")).output().context("curl")?;
         let told = String::from_utf8_lossy(&told.stdout).into_owned();
         ensure!(told.contains("\"code\":410"), "a watch from {last} is told: {told}");
-        self.curl = Curl::start(self.dir.path(), &tenant.kubeconfig()?)?;
+        self.watch = Watch::start(&tenant.kubeconfig()?)?;
         Ok(())
     }
 
@@ -195,29 +193,18 @@ fn scheduler(dir: &Path) -> Result<Process> {
 
 /// One connection that watches ConfigMaps until it is closed.
 #[derive(Debug)]
-struct Curl {
+struct Watch {
     process: Process,
-    server: String,
     said: PathBuf,
+    curl: Curl,
 }
 
-impl Curl {
-    fn start(dir: &Path, kubeconfig: &str) -> Result<Self> {
-        // JSON is easier to take apart than YAML.
-        let config = serde_json::to_value(Kubeconfig::from_yaml(kubeconfig)?)?;
-        let (cluster, user) = (&config["clusters"][0]["cluster"], &config["users"][0]["user"]);
-        let files = [
-            ("ca.crt", &cluster["certificate-authority-data"]),
-            ("tls.crt", &user["client-certificate-data"]),
-            ("tls.key", &user["client-key-data"]),
-        ];
-        for (name, data) in files {
-            fs::write(dir.join(name), STANDARD.decode(data.as_str().with_context(|| format!("no {name}"))?)?)?;
-        }
-        let server = cluster["server"].as_str().context("no server")?.to_owned();
-        let said = dir.join("watched");
-        let child = curl(dir, &server, "").stdout(File::create(&said)?).stderr(Stdio::null()).spawn()?;
-        Ok(Self { process: Process(child), server, said })
+impl Watch {
+    fn start(kubeconfig: &str) -> Result<Self> {
+        let curl = Curl::of(kubeconfig)?;
+        let said = curl.dir().join("watched");
+        let child = watch(&curl, "").stdout(File::create(&said)?).stderr(Stdio::null()).spawn()?;
+        Ok(Self { process: Process(child), said, curl })
     }
 
     fn events(&self) -> Result<Vec<Value>> {
@@ -238,12 +225,6 @@ impl Curl {
     }
 }
 
-fn curl(dir: &Path, server: &str, more: &str) -> Command {
-    let mut command = Command::new("curl");
-    command.args(["--silent", "--no-buffer"]);
-    for (flag, file) in [("--cacert", "ca.crt"), ("--cert", "tls.crt"), ("--key", "tls.key")] {
-        command.arg(flag).arg(dir.join(file));
-    }
-    command.arg(format!("{server}{}?watch=1{more}", core("default", "configmaps")));
-    command
+fn watch(curl: &Curl, more: &str) -> Command {
+    curl.command(&format!("{}?watch=1{more}", core("default", "configmaps")))
 }

@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use berth_devcluster::{Worker, images};
+use berth_e2e::curl::{Curl, answer};
 use berth_e2e::images::{built, load_own};
 use berth_e2e::kube_client::{at, server, under_name};
 use berth_e2e::operator::Options;
@@ -134,7 +135,23 @@ fn each_is_found_by_its_name(world: &World, a: &Tenant<'_>, (to_a, to_b): (&str,
     ensure!(stranger.is_err(), "credentials of one tenant open the other");
     let nameless = at(&a.kubeconfig()?, &format!("https://{address}:6443"))?;
     refused(world, "NoName", &nameless)?;
-    refused(world, "UnknownName", &under_name(&nameless, &format!("nobody-00000000.{DOMAIN}"))?)
+    refused(world, "UnknownName", &under_name(&nameless, &format!("nobody-00000000.{DOMAIN}"))?)?;
+    by_curl(a, address)
+}
+
+/// Whatever version of HTTP a client offers, its API server answers; without a server name nobody does.
+fn by_curl(tenant: &Tenant<'_>, address: &str) -> Result<()> {
+    let curl = Curl::of(&tenant.kubeconfig()?)?;
+    let record = format!("{}:6443:{address}", name(tenant));
+    for (offers, speaks) in [("--http1.1", "1.1"), ("--http2", "2")] {
+        let mut call = curl.command("/version");
+        call.args([offers, "--resolve", &record, "--write-out", " HTTP/%{http_version}"]);
+        let told = answer(call)?;
+        ensure!(told.contains("gitVersion") && told.ends_with(&format!(" HTTP/{speaks}")), "{offers}: {told}");
+    }
+    let nameless = curl.command_at(&format!("https://{address}:6443"), "/version");
+    ensure!(answer(nameless).is_err(), "a client without a server name is answered");
+    Ok(())
 }
 
 /// A client gets nowhere for that reason. Without it a name that leads elsewhere would look the same, by its certificate.
