@@ -70,6 +70,8 @@ pub use vpc::{Attachment, Route, Vpc};
         json_path = ".status.controlPlaneNamespace.name",
         priority = 1
     ),
+    printcolumn(name = "Next-State", type_ = "string", json_path = ".status.hibernation.next.state", priority = 1),
+    printcolumn(name = "Next-State-At", type_ = "string", json_path = ".status.hibernation.next.at", priority = 1),
     printcolumn(
         name = "Status",
         type_ = "string",

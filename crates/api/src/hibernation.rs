@@ -4,6 +4,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use serde_with::skip_serializing_none;
 
 /// What a person asks an etcd for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -31,6 +33,45 @@ pub struct Hibernation {
     /// say it.
     #[serde(default)]
     pub enabled: bool,
+    /// When it sleeps and wakes by itself. Of all times that have passed since the `Cluster` was created the latest counts, also one that
+    /// passed before it was written here, unless `kubectl berth sleep` or `wake` came later. Default: never.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic", "x-kubernetes-validations" = json!([{
+        "rule": "self.all(a, !has(a.sleep) || !self.exists(b, has(b.wake) && b.wake == a.sleep && b.timeZone == a.timeZone))",
+        "message": "hibernation.schedules: sleep and wake are the same time: change one of them",
+    }])))]
+    pub schedules: Vec<SleepSchedule>,
+}
+
+/// Times at which a tenant sleeps, or wakes.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = json!([
+    {"rule": "has(self.sleep) || has(self.wake)", "message": "hibernation.schedules: set sleep, wake, or both"}
+])))]
+pub struct SleepSchedule {
+    /// When it sleeps, in cron's five fields (minute, hour, day of the month, month, day of the week), such as `0 20 * * 1-5`. Tenants with
+    /// the same time are spread over the two minutes after it. Default: another schedule, or a person, says so.
+    #[schemars(length(min = 9, max = 100), extend("x-kubernetes-validations" = [five_fields()]))]
+    pub sleep: Option<String>,
+    /// When it wakes, likewise, such as `0 7 * * 1-5`. Its API answers some seconds later. Default: another schedule, or a person, says so.
+    #[schemars(length(min = 9, max = 100), extend("x-kubernetes-validations" = [five_fields()]))]
+    pub wake: Option<String>,
+    /// Time zone of both, such as `Europe/Berlin`. A time that clocks skip comes when they go on; one that they show twice, the first time.
+    /// Default UTC.
+    #[serde(default = "utc")]
+    #[schemars(length(min = 1, max = 60))]
+    pub time_zone: String,
+}
+
+fn utc() -> String {
+    "UTC".into()
+}
+
+fn five_fields() -> Value {
+    let rule = r"self.matches('^[^ ]+( +[^ ]+){4}$')";
+    json!({"rule": rule, "message": "must be a cron schedule with five fields, such as 0 20 * * 1-5"})
 }
 
 impl Hibernation {
@@ -119,6 +160,21 @@ pub struct HibernationStatus {
     /// Since when.
     pub since: Time,
     /// What asked for it.
+    pub cause: String,
+    /// When time alone changes what is asked for next. Absent without `spec.hibernation.schedules`, and where something holds above those.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<NextSleep>,
+}
+
+/// The next time at which a schedule puts a tenant to sleep, or wakes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NextSleep {
+    /// Asleep or Awake: what is asked for then.
+    pub state: SleepState,
+    /// When.
+    pub at: Time,
+    /// What asks for it, such as `schedules[0].sleep (0 20 * * 1-5 Europe/Berlin)`.
     pub cause: String,
 }
 

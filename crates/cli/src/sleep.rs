@@ -10,6 +10,7 @@ use anyhow::bail;
 use berth_api::conditions::{ConditionType, find};
 use berth_api::hibernation::{SleepRequest, SleepState};
 use berth_api::{Cluster, labels};
+use berth_plan_cluster::next_by_schedule;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -53,10 +54,20 @@ async fn ask(
     let request = SleepRequest { sleep, at: Timestamp::now() };
     let patch = json!({"metadata": {"annotations": {(labels::HIBERNATE): request.to_string()}}});
     unchanged::patch(access, &value, &patch).await?;
-    output::print(&format!("{of}: annotation {}={request} is set\n", labels::HIBERNATE))?;
+    let then = by_schedule(&cluster, sleep, request.at);
+    output::print(&format!("{of}: annotation {}={request} is set{then}\n", labels::HIBERNATE))?;
     let Some(timeout) = wait else { return Ok(Outcome::Done) };
     let look = async || Ok(progress(&access.read_cluster(name).await?.2, sleep));
     Ok(Outcome::done_if(until(timeout, look).await?.is_some()))
+}
+
+/// When a schedule changes that.
+fn by_schedule(cluster: &Cluster, sleeps: bool, now: Timestamp) -> String {
+    let next = next_by_schedule(cluster, sleeps, now).filter(|_| !cluster.spec.hibernation.enabled);
+    next.map_or_else(String::new, |next| {
+        let verb = if sleeps { "wakes" } else { "sleeps" };
+        format!("; at {} it {verb} by schedule: {}", next.at.0.strftime("%Y-%m-%dT%H:%M:%SZ"), next.cause)
+    })
 }
 
 /// Whether it is as asked for, and what is to be said.

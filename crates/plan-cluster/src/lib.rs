@@ -66,6 +66,7 @@ pub use pull_secrets::reads_service_account;
 pub use record::Pin;
 pub use release::{Pending, upgrade_templates};
 pub use revision::revision_templates;
+pub use sleep::next_by_schedule;
 pub use turn::{Hold, said_of_the_fleet};
 pub use validate::admission::faults as admission_faults;
 pub use validate::audit::faults as audit_policy_faults;
@@ -182,7 +183,8 @@ fn settled(facts: &Facts<'_>, t: &Tenant<'_>, mut release: Release, refused: boo
 /// What the stage of a spec that can be made says of its release. None: it runs.
 fn state_of_release(facts: &Facts<'_>, t: &Tenant<'_>) -> Option<State> {
     let refusal = facts.rollout.refusal().cloned();
-    let refusal = refusal.or_else(|| Some(State::blocked(Reason::InvalidSpec, turn::wrong_window(t)?)));
+    let wrong = || turn::wrong_window(t).or_else(|| sleep::wrong_schedules(t));
+    let refusal = refusal.or_else(|| Some(State::blocked(Reason::InvalidSpec, wrong()?)));
     refusal.or_else(|| facts.rollout.state()).or_else(|| t.release.waits.clone())
 }
 
@@ -227,7 +229,7 @@ fn in_namespace(facts: &Facts<'_>, t: &Tenant<'_>, refused: bool, out: &mut Clus
     let addons = inside::serving::looks_again(t, out.addons.as_deref().unwrap_or_default());
     let routes = endpoint::looks_again_at_routes(t);
     out.due = [out.due, leads::again(t), audit::looks_again(t), addons, routes].into_iter().flatten().min();
-    let asleep = t.sleep.next.until.map(|until| until.duration_since(t.now).max(SignedDuration::from_secs(1)));
+    let asleep = t.sleep.until().map(|until| until.duration_since(t.now).max(SignedDuration::from_secs(1)));
     out.due = [out.due, asleep].into_iter().flatten().min();
     let ends = [out.pending.as_ref().map(|pending| pending.until), out.hold.as_ref().and_then(|hold| hold.until)];
     let ends = ends.map(|until| Some(until?.duration_since(t.now)).filter(SignedDuration::is_positive));

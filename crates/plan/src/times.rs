@@ -1,6 +1,7 @@
-//! When a backup is due.
+//! When a cron schedule comes: that a backup is due, or that a tenant is to sleep.
 
 use crate::digest::sha256;
+use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -17,41 +18,76 @@ pub fn check(schedule: &str, zone: &str) -> Result<(), String> {
     Times::read(schedule, zone, "", Timestamp::UNIX_EPOCH).map(drop)
 }
 
+/// A schedule, as a spec says it.
+#[derive(Clone, Copy, Debug)]
+pub struct Written<'a> {
+    /// Cron's five fields.
+    pub schedule: &'a str,
+    /// The field that says that, such as `spec.schedule`.
+    pub field: &'a str,
+    /// Its time zone.
+    pub zone: &'a str,
+    /// The field that says that, such as `spec.timeZone`.
+    pub zone_field: &'a str,
+}
+
 /// Times of a schedule.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Times {
-    cron: croner::Cron,
+    cron: Cron,
     pub zone: TimeZone,
     delay: SignedDuration,
 }
 
 impl Times {
-    /// Reads a schedule. `seed`: whose it is.
+    /// Reads the schedule of backups. `seed`: whose it is.
     ///
     /// # Errors
     ///
     /// The field that is wrong, and why.
     pub fn read(schedule: &str, zone: &str, seed: &str, now: Timestamp) -> Result<Self, String> {
+        let written = Written { schedule, field: "spec.schedule", zone, zone_field: "spec.timeZone" };
+        Self::read_spread(written, SPREAD, seed, now)
+    }
+
+    /// Reads a schedule. `spread`: the longest that one of `seed` is put off, and no more than a quarter of the time from one to the next.
+    ///
+    /// # Errors
+    ///
+    /// The field that is wrong, and why.
+    pub fn read_spread(
+        written: Written<'_>,
+        spread: SignedDuration,
+        seed: &str,
+        now: Timestamp,
+    ) -> Result<Self, String> {
+        let Written { schedule, field, zone, zone_field } = written;
         let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
-        let cron = parser.parse(schedule).map_err(|e| {
-            format!("spec.schedule: {schedule} is no cron schedule with five fields, such as 0 3 * * *: {e}")
-        })?;
+        let cron = parser
+            .parse(schedule)
+            .map_err(|e| format!("{field}: {schedule} is no cron schedule with five fields, such as 0 3 * * *: {e}"))?;
         let tz = TimeZone::get(zone)
-            .map_err(|_| format!("spec.timeZone: {zone} is no time zone, such as Europe/Berlin or UTC"))?;
+            .map_err(|_| format!("{zone_field}: {zone} is no time zone, such as Europe/Berlin or UTC"))?;
         let mut times = Self { cron, zone: tz, delay: SignedDuration::ZERO };
         let Some(next) = times.next(now) else {
-            return Err(format!("spec.schedule: {schedule} never comes: no such day is in a calendar"));
+            return Err(format!("{field}: {schedule} never comes: no such day is in a calendar"));
         };
         // No more than a quarter of the time until the one after.
-        let between = times.next(next).map_or(SPREAD, |after| after.duration_since(next) / 4);
-        let most = between.min(SPREAD).as_secs().max(1);
+        let between = times.next(next).map_or(spread, |after| after.duration_since(next) / 4);
+        let most = between.min(spread).as_secs().max(1);
         let hash = sha256(seed.as_bytes());
         let number = hash.get(..8).and_then(|h| i64::from_str_radix(h, 16).ok()).unwrap_or_default();
         times.delay = SignedDuration::from_secs(number % most);
         Ok(times)
     }
 
-    /// The time of the schedule for which a backup is due, if one is that came after `since`. Of those that were missed only the last.
+    /// Put off by nothing.
+    #[must_use]
+    pub fn punctual(self) -> Self {
+        Self { delay: SignedDuration::ZERO, ..self }
+    }
+
+    /// The time of the schedule that is due, if one is that came after `since`. Of those that were missed only the last.
     pub fn due(&self, since: Timestamp, now: Timestamp) -> Option<Timestamp> {
         let before = (now - self.delay).to_zoned(self.zone.clone());
         let last = self.cron.find_previous_occurrence(&before, true).ok()?.timestamp();
@@ -60,14 +96,54 @@ impl Times {
 
     /// How long it is until the next one is due.
     pub fn wait(&self, now: Timestamp) -> SignedDuration {
-        let next = self.next(now - self.delay);
-        next.map_or(SignedDuration::from_hours(1), |next| (next + self.delay).duration_since(now))
+        self.due_next(now).map_or(SignedDuration::from_hours(1), |next| next.duration_since(now))
+    }
+
+    /// When the next one is due, put off as it is.
+    pub fn due_next(&self, now: Timestamp) -> Option<Timestamp> {
+        self.next(now - self.delay).map(|next| next + self.delay)
+    }
+
+    /// The first time in the year after `now` that both schedules name by the clocks of their zones. `steps`: how many times are looked at;
+    /// those that were are taken from it.
+    pub fn shared(&self, other: &Self, now: Timestamp, steps: &mut u32) -> Option<Timestamp> {
+        if self.zone == other.zone && !self.shares_minutes(other) {
+            return None;
+        }
+        let until = now + YEAR;
+        let (mut own, mut theirs) = (self.next(now)?, other.next(now)?);
+        while own.max(theirs) <= until && *steps > 0 {
+            *steps -= 1;
+            match own.cmp(&theirs) {
+                // What clocks skip comes with the minute after: that is no time that both name.
+                std::cmp::Ordering::Equal if self.names(own) && other.names(own) => return Some(own),
+                std::cmp::Ordering::Equal => own = self.next(own)?,
+                std::cmp::Ordering::Less => own = self.next(theirs - SECOND)?,
+                std::cmp::Ordering::Greater => theirs = other.next(own - SECOND)?,
+            }
+        }
+        None
+    }
+
+    /// Whether both have an hour and a minute in common. Else no day has to be looked at.
+    fn shares_minutes(&self, other: &Self) -> bool {
+        let (own, theirs) = (&self.cron.pattern, &other.cron.pattern);
+        let both = |a: Result<bool, _>, b: Result<bool, _>| a.unwrap_or(true) && b.unwrap_or(true);
+        (0..24).any(|hour| both(own.hour_match(hour), theirs.hour_match(hour)))
+            && (0..60).any(|minute| both(own.minute_match(minute), theirs.minute_match(minute)))
+    }
+
+    fn names(&self, at: Timestamp) -> bool {
+        self.cron.is_time_matching(&at.to_zoned(self.zone.clone())).unwrap_or(true)
     }
 
     fn next(&self, after: Timestamp) -> Option<Timestamp> {
         Some(self.cron.find_next_occurrence(&after.to_zoned(self.zone.clone()), false).ok()?.timestamp())
     }
 }
+
+const YEAR: SignedDuration = SignedDuration::from_hours(366 * 24);
+const SECOND: SignedDuration = SignedDuration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
@@ -111,5 +187,65 @@ mod tests {
         assert!(daily.len() > 100 && daily.iter().all(|d| (0..300).contains(d)), "{}", daily.len());
         assert!((0..50).all(|n| of("* * * * *", n) < 15));
         assert_eq!(of("0 3 * * *", 1), of("0 3 * * *", 1));
+    }
+
+    /// Those of a day in that zone, by UTC, as a search forwards and one backwards from each minute find them.
+    fn of_a_day(schedule: &str, zone: &str, day: &str) -> Vec<String> {
+        let mut times = times(schedule, zone, "a").unwrap();
+        times.delay = SignedDuration::ZERO;
+        let begin = day.parse::<jiff::civil::Date>().unwrap().to_zoned(times.zone.clone()).unwrap();
+        let end = begin.tomorrow().unwrap().timestamp();
+        let minutes = (0..).map(|n| begin.timestamp() + SignedDuration::from_mins(n)).take_while(|at| *at < end);
+        let forwards = std::iter::successors(times.next(begin.timestamp() - SECOND), |at| times.next(*at));
+        let forwards: Vec<_> = forwards.take_while(|at| *at < end).collect();
+        for now in minutes {
+            let last = forwards.iter().rev().find(|at| **at <= now).copied();
+            assert_eq!(times.due(begin.timestamp() - SECOND, now), last, "{schedule} {zone} at {now}");
+        }
+        forwards.iter().map(|at| at.strftime("%H:%M").to_string()).collect()
+    }
+
+    #[test]
+    fn what_clocks_skip_comes_when_they_go_on_and_what_they_show_twice_once() {
+        for (schedule, zone, day, wanted) in [
+            ("30 2 * * *", "Europe/Berlin", "2026-03-28", vec!["01:30"]),
+            ("30 2 * * *", "Europe/Berlin", "2026-03-29", vec!["01:00"]),
+            ("0 3 * * *", "Europe/Berlin", "2026-03-29", vec!["01:00"]),
+            ("30 2 * * *", "Europe/Berlin", "2026-10-25", vec!["00:30"]),
+            ("0 3 * * *", "Europe/Berlin", "2026-10-25", vec!["02:00"]),
+            // Half an hour: from 02:00 to 02:30 in October, and back in April.
+            ("15 2 * * *", "Australia/Lord_Howe", "2026-10-04", vec!["15:30"]),
+            ("45 2 * * *", "Australia/Lord_Howe", "2026-10-04", vec!["15:45"]),
+            ("45 1 * * *", "Australia/Lord_Howe", "2026-04-05", vec!["14:45"]),
+            ("15 2 * * *", "Australia/Lord_Howe", "2026-04-05", vec!["15:45"]),
+        ] {
+            assert_eq!(of_a_day(schedule, zone, day), wanted, "{schedule} {zone} {day}");
+        }
+        // One of each hour comes as often as there are hours.
+        assert_eq!(of_a_day("0 * * * *", "Europe/Berlin", "2026-03-29").len(), 23);
+        assert_eq!(of_a_day("0 * * * *", "Europe/Berlin", "2026-10-25").len(), 25);
+    }
+
+    #[test]
+    fn a_minute_that_two_schedules_name_is_found() {
+        let shared = |a: (&str, &str), b: (&str, &str)| {
+            let mut steps = 2000;
+            let (a, b) = (times(a.0, a.1, "a").unwrap(), times(b.0, b.1, "b").unwrap());
+            let found = [
+                a.shared(&b, at("2026-01-01T00:00:00Z"), &mut steps),
+                b.shared(&a, at("2026-01-01T00:00:00Z"), &mut 2000),
+            ];
+            assert_eq!(found[0], found[1]);
+            found[0].map(|at| at.to_string())
+        };
+        let (berlin, utc) = ("Europe/Berlin", "UTC");
+        assert_eq!(shared(("0 20 * * 1-5", berlin), ("0 7 * * 1-5", berlin)), None);
+        assert_eq!(shared(("0 20 * * 1-5", berlin), ("0 20 * * 6", berlin)), None);
+        assert_eq!(shared(("0 20 * * 1-5", berlin), ("0 20 1 * *", berlin)).as_deref(), Some("2026-01-01T19:00:00Z"));
+        assert_eq!(shared(("0 20 31 12 *", utc), ("*/10 * * * *", utc)).as_deref(), Some("2026-12-31T20:00:00Z"));
+        // In summer alone.
+        assert_eq!(shared(("0 20 * * *", berlin), ("0 18 * * *", utc)).as_deref(), Some("2026-03-29T18:00:00Z"));
+        // Clocks skip both in one night: they come together, and neither was asked for at that minute.
+        assert_eq!(shared(("0 2 * * *", berlin), ("30 2 * * *", berlin)), None);
     }
 }

@@ -51,7 +51,7 @@ pub(crate) struct Next {
 }
 
 /// Whether it is to sleep, and what asks for it.
-fn asked(view: &SleepView<'_>) -> (bool, String) {
+pub(super) fn asked(view: &SleepView<'_>) -> (bool, String) {
     if view.enabled {
         return (true, "spec.hibernation.enabled".into());
     }

@@ -4,6 +4,7 @@ use crate::subject::Tenant;
 use berth_api::conditions::{ConditionType, Reason, Verdict};
 use berth_api::hibernation::{HibernationStatus, SleepState};
 use berth_plan::model::State;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// The state of a component whose pods are not to run. None: it is stopped for another reason.
 pub(crate) fn component_state(t: &Tenant<'_>) -> Option<State> {
@@ -31,7 +32,12 @@ pub(crate) fn said(t: &Tenant<'_>) -> Option<(Reason, String)> {
         SleepState::Awake => return None,
         SleepState::FallingAsleep => (Reason::FallingAsleep, format!("its pods end since {since}, so that it sleeps")),
         SleepState::Asleep => {
-            let way = format!("To wake it: kubectl berth wake {} -n {}", t.name, t.namespace);
+            let by_itself =
+                t.sleep.change.as_ref().map(|next| {
+                    format!("It wakes at {} by {}. ", next.at.0.strftime("%Y-%m-%dT%H:%M:%SZ"), next.cause)
+                });
+            let (by_itself, before) = by_itself.map_or((String::new(), ""), |text| (text, " before"));
+            let way = format!("{by_itself}To wake it{before}: kubectl berth wake {} -n {}", t.name, t.namespace);
             let text = format!("it sleeps since {since} ({}): it has no pods, and its data stays. {way}", record.cause);
             (Reason::Asleep, text)
         }
@@ -69,8 +75,18 @@ fn is_by_sleep(verdict: &Verdict) -> bool {
     reasons.contains(&verdict.reason)
 }
 
-/// For the status. None: it was never asked to sleep.
+/// For the status. None: it was never asked to sleep, and no schedule will.
 pub(crate) fn status(t: &Tenant<'_>) -> Option<HibernationStatus> {
-    let record = t.sleep.record.as_ref()?;
-    Some(HibernationStatus { state: record.state, since: record.since.clone(), cause: record.cause.clone() })
+    let next = t.sleep.change.clone();
+    let Some(record) = t.sleep.record.as_ref() else {
+        let since = t.cluster.metadata.creation_timestamp.clone().unwrap_or(Time(t.now));
+        let awake = |next| HibernationStatus { state: SleepState::Awake, since, cause: "creation".into(), next };
+        return next.is_some().then(|| awake(next));
+    };
+    Some(HibernationStatus { state: record.state, since: record.since.clone(), cause: record.cause.clone(), next })
+}
+
+/// What is wrong with `spec.hibernation.schedules`. Meanwhile it stays as it is.
+pub(crate) fn wrong_schedules(t: &Tenant<'_>) -> Option<String> {
+    t.sleep.wrong.clone()
 }

@@ -1,7 +1,8 @@
 //! A tenant's sleep, as a plan knows it.
 
 use super::decide::Next;
-use berth_api::hibernation::{SleepRecord, SleepState};
+use berth_api::hibernation::{NextSleep, SleepRecord, SleepState};
+use jiff::Timestamp;
 
 /// A tenant's sleep.
 #[derive(Clone, Debug, Default)]
@@ -10,12 +11,21 @@ pub(crate) struct Sleep {
     pub(crate) record: Option<SleepRecord>,
     /// What runs, and what is recorded next.
     pub(crate) next: Next,
+    /// When a schedule changes what is asked for.
+    pub(crate) change: Option<NextSleep>,
+    /// What is wrong with the schedules.
+    pub(crate) wrong: Option<String>,
 }
 
 impl Sleep {
     /// Where it is.
     pub(crate) fn state(&self) -> SleepState {
         self.record.as_ref().map(|record| record.state).unwrap_or_default()
+    }
+
+    /// When time alone changes something.
+    pub(crate) fn until(&self) -> Option<Timestamp> {
+        self.next.until.into_iter().chain(self.change.as_ref().map(|change| change.at.0)).min()
     }
 
     /// What the record is to say.

@@ -1,6 +1,7 @@
 //! What a decision about a tenant's sleep is made from, as it was observed.
 
-use super::decide::{SleepView, decide_sleep};
+use super::by_time::Schedules;
+use super::decide::{SleepView, asked, decide_sleep};
 use super::state::Sleep;
 use super::wish::Wish;
 use crate::planned::Input;
@@ -15,6 +16,7 @@ use berth_plan::object_meta::annotation;
 use berth_plan::observed::ApiProbe;
 use berth_plan::{run_level, workload};
 use berth_render::Binary;
+use jiff::Timestamp;
 use kube_core::ResourceExt;
 use serde_json::Value;
 
@@ -34,11 +36,22 @@ fn programs(t: &Tenant<'_>) -> impl Iterator<Item = Binary> {
 /// Judges the sleep of a tenant of which the rest is known.
 fn judge(t: &Tenant<'_>) -> Sleep {
     let record = t.live_namespace().and_then(recorded);
-    let wishes: Vec<_> = asked_by_a_person(t).into_iter().collect();
-    let enabled = t.cluster.spec.hibernation.enabled;
+    let mut wishes: Vec<_> = asked_by_a_person(t).into_iter().collect();
+    let asked_for = &t.cluster.spec.hibernation;
+    let enabled = asked_for.enabled;
+    let (schedules, wrong) = match Schedules::read(&asked_for.schedules, t.uid, t.now) {
+        Ok(schedules) => (schedules, None),
+        Err(why) => (Schedules::default(), Some(why)),
+    };
+    match &record {
+        // It stays as it is until they can be read.
+        Some(record) if wrong.is_some() => wishes.push(Wish::of_record(record)),
+        _ => wishes.extend(schedules.wishes(first(t, record.as_ref()), t.now)),
+    }
+    let change = |sleeps: bool| schedules.next(!sleeps, t.now).filter(|_| !enabled && t.acts());
     // Most are never asked to.
     if record.is_none() && wishes.is_empty() && !enabled {
-        return Sleep::default();
+        return Sleep { change: change(false), wrong, ..Sleep::default() };
     }
     let stopped = |api: bool| {
         let mut all = programs(t).filter(|binary| (*binary == t.distribution.api()) == api);
@@ -48,7 +61,7 @@ fn judge(t: &Tenant<'_>) -> Sleep {
             !is_left && t.workloads(binary).live().all(run_level::has_stopped)
         })
     };
-    let next = decide_sleep(&SleepView {
+    let view = SleepView {
         now: t.now,
         enabled,
         wishes,
@@ -59,8 +72,15 @@ fn judge(t: &Tenant<'_>) -> Sleep {
         etcd_sleeps: t.etcd.as_ref().is_some_and(etcd_sleeps),
         etcd_is_free: t.etcd.as_ref().is_none_or(etcd_is_free),
         is_up: is_up(t),
-    });
-    Sleep { record, next }
+    };
+    let (change, next) = (change(asked(&view).0), decide_sleep(&view));
+    Sleep { record, next, change, wrong }
+}
+
+/// From when on times of schedules count: a new tenant comes up first. One that slept has, whenever its `Cluster` was created anew.
+fn first(t: &Tenant<'_>, record: Option<&SleepRecord>) -> Timestamp {
+    let created = || t.cluster.metadata.creation_timestamp.as_ref().map_or(t.now, |at| at.0);
+    if record.is_some() { Timestamp::MIN } else { created() }
 }
 
 /// What a person asked for last.

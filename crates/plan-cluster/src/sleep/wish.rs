@@ -1,5 +1,6 @@
 //! What asks a tenant to sleep, or to be awake: the latest counts.
 
+use berth_api::hibernation::{SleepRecord, SleepState};
 use jiff::Timestamp;
 
 /// What was asked for at one time: by a person, a schedule, idleness, or a connection.
@@ -10,6 +11,14 @@ pub(crate) struct Wish {
     pub(crate) sleep: bool,
     /// What asks, for people.
     pub(crate) cause: String,
+}
+
+impl Wish {
+    /// That it stays as its record says.
+    pub(crate) fn of_record(record: &SleepRecord) -> Self {
+        let sleep = matches!(record.state, SleepState::FallingAsleep | SleepState::Asleep);
+        Self { at: record.since.0, sleep, cause: record.cause.clone() }
+    }
 }
 
 /// The one that counts: the latest that is not in the future, and of two at one time the one to be awake. None: nothing asks.

@@ -5,6 +5,7 @@ use super::{kubelet, new_tenant, vpc, writers};
 use crate::endpoint::refused_without_berths;
 use crate::isolation::private;
 use crate::proxy;
+use crate::sleep::wrong_schedules;
 use crate::subject::Tenant;
 use crate::turn::wrong_window;
 use berth_api::conditions::Reason;
@@ -44,6 +45,7 @@ const CHECKS: &[Check] = &[
     // Of a tenant that is there, what its nodes are told stays: the stage inside it says so.
     Check { when: When::New, field: "kubelet.config", refuses: |t| kubelet_config(t).map(invalid) },
     Check { when: When::New, field: "upgrade.window", refuses: |t| wrong_window(t).map(invalid) },
+    Check { when: When::New, field: "hibernation.schedules", refuses: |t| wrong_schedules(t).map(invalid) },
     Check {
         when: When::New,
         field: "network",

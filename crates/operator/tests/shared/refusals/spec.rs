@@ -22,6 +22,7 @@ async fn the_schema_refuses_with_words_that_help() {
     let network = |services: &str, pods: &str| json!({"network": {"serviceCIDRs": [services], "podCIDRs": [pods]}});
     let ranges = |all: Value| json!({"endpoint": {"type": "Gateway", "gateway": {"sourceRanges": all}}});
     let inside = |address: &str| json!({"endpoint": {"advertiseAddress": address}});
+    let schedule = |one: Value| json!({"hibernation": {"schedules": [one]}});
     let long = "a".repeat(41);
     let cases = [
         (
@@ -55,6 +56,17 @@ async fn the_schema_refuses_with_words_that_help() {
             "acme",
             network("fd00:1::/112", "fd00:1600::/40"),
             "an IPv6 network from /48 to /64: each node gets a /24 or /64",
+        ),
+        ("acme", schedule(json!({})), "hibernation.schedules: set sleep, wake, or both"),
+        (
+            "acme",
+            schedule(json!({"sleep": "at midnight"})),
+            "must be a cron schedule with five fields, such as 0 20 * * 1-5",
+        ),
+        (
+            "acme",
+            schedule(json!({"sleep": "0 20 * * 5", "wake": "0 20 * * 5"})),
+            "hibernation.schedules: sleep and wake are the same time: change one of them",
         ),
         ("acme", inside("acme.example.com"), "endpoint.advertiseAddress: must be an IP address at which nodes reach"),
         ("acme", inside("169.254.169.254"), "no loopback, unspecified, link-local, multicast or broadcast address"),
