@@ -304,7 +304,7 @@ reasons! {
         /// It has no pods, since nobody uses it; its data, address and credentials stay.
         Asleep => "Nothing. To wake it: `kubectl berth wake NAME`.",
         /// Its pods end, so that it sleeps; the message says what that waits for.
-        FallingAsleep => "Nothing at first. What takes longer than ten minutes ends awake, and the message says what kept it.",
+        FallingAsleep => "Nothing at first. What takes longer than ten minutes, or a backup before it that takes longer than two hours, ends awake, and the message says what kept it.",
         /// Its pods start after a sleep.
         Waking => "Nothing at first. If it stays: do what the message says.",
         /// A restore would overwrite the data of an etcd that answers.

@@ -41,6 +41,11 @@ pub struct Hibernation {
         "message": "hibernation.schedules: sleep and wake are the same time: change one of them",
     }])))]
     pub schedules: Vec<SleepSchedule>,
+    /// True: before it sleeps, once nothing writes any more, a backup of its last revision is taken and proven; without that it does not
+    /// sleep. It is kept where the backups of the tenant's `EtcdBackupSchedule` are (the first one by name), or else in the store of the chart's
+    /// value `backups.default`, or the first of `backups.stores`. The one before it is deleted once it is proven. Default false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub backup_first: bool,
 }
 
 /// Times at which a tenant sleeps, or wakes.
@@ -108,6 +113,12 @@ pub struct SleepRecord {
     /// When it last fell awake again, since it had not come to sleep in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<Time>,
+    /// The `EtcdBackup` that was taken before etcd stopped, or that failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup: Option<String>,
+    /// What holds up its wake, as far as it was seen before it slept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hindrance: Option<String>,
 }
 
 impl SleepRecord {

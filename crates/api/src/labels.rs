@@ -124,6 +124,8 @@ pub const DEFRAG: &str = "berth.dev/defrag";
 pub const HIBERNATE: &str = "berth.dev/hibernate";
 /// On a control-plane namespace: whether the tenant sleeps, as JSON.
 pub const SLEEP: &str = "berth.dev/sleep";
+/// On an `EtcdBackup` that is taken before a tenant sleeps: its `Cluster`.
+pub const SLEEP_BACKUP: &str = "berth.dev/sleep-backup-of";
 /// On a tenant's `EtcdCluster`: the version that its `Cluster`'s templates named when they were looked at last.
 pub const ETCD_DEFAULT: &str = "berth.dev/etcd-default";
 /// On an `EtcdCluster`: the `EtcdRestore` that is under way, as JSON.

@@ -79,6 +79,16 @@ pub fn default_schedule(cluster: &str) -> String {
     let first = hash.iter().take(4).fold(0u32, |n, b| n << 8 | u32::from(*b));
     format!("default-{cut}-{first:08x}")
 }
+/// The `EtcdBackup` that is taken before a `Cluster` sleeps. `at`: 14 digits. Names have 40 characters at most.
+pub fn sleep_backup(cluster: &str, at: &str) -> String {
+    if cluster.len() <= 18 {
+        return format!("asleep-{cluster}-{at}");
+    }
+    let cut: String = cluster.chars().take(9).collect();
+    let hash = Sha256::digest(cluster.as_bytes());
+    let first = hash.iter().take(4).fold(0u32, |n, b| n << 8 | u32::from(*b));
+    format!("asleep-{cut}-{first:08x}-{at}")
+}
 /// The Job that deletes a backup in the store, and its Secret.
 pub fn backup_deletion(backup: &str) -> String {
     format!("backup-{backup}-delete")

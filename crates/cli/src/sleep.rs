@@ -109,4 +109,25 @@ mod tests {
         assert_eq!(progress(&cluster(json!("Awake"), "False"), false).0, None, "it has to answer");
         assert_eq!(progress(&cluster(json!("Waking"), "True"), false).0, None);
     }
+
+    #[test]
+    fn it_says_when_a_schedule_changes_that() {
+        let cluster = |hibernation: Value| -> Cluster {
+            serde_json::from_value(json!({
+                "apiVersion": "berth.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": "acme", "uid": "a"},
+                "spec": {"version": "1.36.3", "hibernation": hibernation},
+            }))
+            .unwrap()
+        };
+        let now = "2026-01-01T12:00:00Z".parse().unwrap();
+        let office = cluster(json!({"schedules": [{"sleep": "0 20 * * *", "wake": "0 7 * * *"}]}));
+        let said = by_schedule(&office, true, now);
+        assert!(said.starts_with("; at 2026-01-02T07:0"), "{said}");
+        assert!(said.ends_with(" it wakes by schedule: schedules[0].wake (0 7 * * * UTC)"), "{said}");
+        let said = by_schedule(&office, false, now);
+        assert!(said.ends_with(" it sleeps by schedule: schedules[0].sleep (0 20 * * * UTC)"), "{said}");
+        assert_eq!(by_schedule(&cluster(json!({})), true, now), "");
+        let always = cluster(json!({"enabled": true, "schedules": [{"wake": "0 7 * * *"}]}));
+        assert_eq!(by_schedule(&always, true, now), "", "it sleeps on");
+    }
 }

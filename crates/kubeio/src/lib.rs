@@ -38,5 +38,7 @@ pub use pull_secrets::read_pull_secrets;
 pub use refused::{refused, without_network};
 pub use status::{ResourceRef, patch_finalizers, write_status};
 pub use sweep::sweep;
-pub use tenant::{Connect, TenantTarget, answers, connect, look, look_at_admission, probe_tenant, tenant_target};
+pub use tenant::{
+    Connect, TenantTarget, all_webhooks, answers, connect, look, look_at_admission, probe_tenant, tenant_target,
+};
 pub use volumes::read_volumes;

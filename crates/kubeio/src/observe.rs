@@ -17,7 +17,8 @@ use berth_plan::object_meta::{annotation, deleting, label, uid};
 use berth_plan::observed::{AttachmentSeen, Published};
 use berth_plan::{MetaCluster, Observed, Settings};
 use berth_plan_cluster::{
-    audit_secrets, copy_of_definition, is_ours, reads_service_account, revision_templates, upgrade_templates,
+    audit_secrets, copy_of_definition, is_ours, reads_service_account, revision_templates, sleep_backups,
+    upgrade_templates,
 };
 use berth_plan_etcd::stranded;
 use berth_render::{Catalog, Kind, ObjectKey, TemplateSet};
@@ -232,6 +233,10 @@ pub async fn observe_cluster(
     }
     let Some(live) = live else { return Ok(snapshot) };
     let (ours, terminating) = (is_ours(&live), deleting(&live));
+    if let Some(selector) = sleep_backups(cluster, &live).filter(|_| ours) {
+        let backups = permitted(io.list(Kind::EtcdBackup, namespace, Some(&selector)).await)?;
+        snapshot.put_all(Kind::EtcdBackup, backups.unwrap_or_default());
+    }
     snapshot.put(Kind::Namespace, live);
     if ours {
         observe_control_plane(io, cluster, &key.name, &mut snapshot).await?;

@@ -42,7 +42,7 @@ use tower::util::MapResponseLayer;
 
 pub(crate) use connector::RefusedAddress;
 
-pub use admission::look_at_admission;
+pub use admission::{all_webhooks, look_at_admission};
 use connector::Lookup;
 pub use look::{answers, look};
 

@@ -66,7 +66,7 @@ pub use pull_secrets::reads_service_account;
 pub use record::Pin;
 pub use release::{Pending, upgrade_templates};
 pub use revision::revision_templates;
-pub use sleep::next_by_schedule;
+pub use sleep::{falls_asleep, next_by_schedule, sleep_backups};
 pub use turn::{Hold, said_of_the_fleet};
 pub use validate::admission::faults as admission_faults;
 pub use validate::audit::faults as audit_policy_faults;
@@ -183,7 +183,7 @@ fn settled(facts: &Facts<'_>, t: &Tenant<'_>, mut release: Release, refused: boo
 /// What the stage of a spec that can be made says of its release. None: it runs.
 fn state_of_release(facts: &Facts<'_>, t: &Tenant<'_>) -> Option<State> {
     let refusal = facts.rollout.refusal().cloned();
-    let wrong = || turn::wrong_window(t).or_else(|| sleep::wrong_schedules(t));
+    let wrong = || turn::wrong_window(t).or_else(|| sleep::wrong_schedules(t)).or_else(|| sleep::unfit_backup(t));
     let refusal = refusal.or_else(|| Some(State::blocked(Reason::InvalidSpec, wrong()?)));
     refusal.or_else(|| facts.rollout.state()).or_else(|| t.release.waits.clone())
 }
@@ -204,6 +204,10 @@ fn in_namespace(facts: &Facts<'_>, t: &Tenant<'_>, refused: bool, out: &mut Clus
     let pki = pki::stage(t, out);
     let mut etcd = etcd::stage(t);
     backups::follow(t, &mut etcd);
+    sleep::take_backup(t, &mut etcd);
+    if let Some(state) = sleep::backup_state(t).filter(|_| etcd.state.is_done()) {
+        etcd.state = state;
+    }
     out.plan.stages.extend([pki, etcd]);
     let components = components::stages(t, out);
     out.plan.stages.extend(components);

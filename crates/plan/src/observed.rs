@@ -1,6 +1,6 @@
 //! What was read, as plain data.
 
-use crate::admission::Admission;
+use crate::admission::{Admission, Webhook};
 use crate::asked::{Answers, ApiVersion, Look};
 use crate::backup_jobs::BackupJob;
 use crate::fleet::Answer;
@@ -46,6 +46,8 @@ pub struct Observed {
     pub leads: Option<Arc<Leads>>,
     /// What keeps writes in the tenant from going through, if that was looked at.
     pub admission: Option<Arc<Admission>>,
+    /// The tenant's webhooks: read where it is about to sleep.
+    pub webhooks: Vec<Webhook>,
     /// How the API servers answered their clients, by pod: while a canary serves.
     pub answers: BTreeMap<String, Answers>,
     /// The published kubeconfig: fingerprint of its content.

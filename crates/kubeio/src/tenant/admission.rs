@@ -80,7 +80,7 @@ fn what(write: Write) -> String {
 }
 
 /// The webhooks of both kinds.
-pub(super) async fn all_webhooks(tenant: &Io) -> Result<Vec<Webhook>, IoError> {
+pub async fn all_webhooks(tenant: &Io) -> Result<Vec<Webhook>, IoError> {
     let validating = webhooks(tenant, "validatingwebhookconfiguration");
     let mutating = webhooks(tenant, "mutatingwebhookconfiguration");
     let (validating, mutating) = futures::try_join!(validating, mutating)?;

@@ -14,7 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 const SPREAD: SignedDuration = SignedDuration::from_mins(2);
 
 /// So many times are compared to find two schedules that ask for both at one minute.
-const COMPARED: u32 = 4000;
+const COMPARED: u32 = 1500;
 
 /// When schedules ask for what.
 #[derive(Clone, Debug, Default)]

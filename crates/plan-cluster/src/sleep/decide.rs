@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use super::backup::SleepBackup;
 use super::wish::{Wish, latest};
 use berth_api::hibernation::{SleepRecord, SleepState};
 use berth_plan::RunLevel;
@@ -14,6 +15,15 @@ pub(crate) const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
 
 /// One that did not come to sleep is not tried again for so long.
 pub(crate) const AGAIN: SignedDuration = SignedDuration::from_mins(30);
+
+/// Nor one of which no backup was taken: each try is a while without API servers.
+pub(crate) const AGAIN_BACKUP: SignedDuration = SignedDuration::from_hours(2);
+
+/// A backup before it has so long: its turn in the fleet, and an hour for its Job.
+pub(crate) const BACKUP: SignedDuration = SignedDuration::from_hours(2);
+
+/// While one is under way it is looked at so often: nothing tells of it.
+const LOOKS: SignedDuration = SignedDuration::from_secs(15);
 
 /// What a decision is made from.
 #[expect(clippy::struct_excessive_bools)]
@@ -31,6 +41,12 @@ pub(crate) struct SleepView<'a> {
     pub(crate) workers_stopped: bool,
     /// API servers have no pods.
     pub(crate) api_stopped: bool,
+    /// How far the backup is that etcd does not stop without.
+    pub(crate) backup: SleepBackup,
+    /// Its name.
+    pub(crate) backup_name: Option<String>,
+    /// What holds up a wake.
+    pub(crate) hindrance: Option<String>,
     /// etcd has no pods, and says so.
     pub(crate) etcd_sleeps: bool,
     /// Nothing but a sleep is done to etcd.
@@ -44,6 +60,8 @@ pub(crate) struct SleepView<'a> {
 pub(crate) struct Next {
     pub(crate) level: RunLevel,
     pub(crate) write: Option<SleepRecord>,
+    /// The backup before it is to be taken.
+    pub(crate) backs_up: bool,
     /// It is to sleep, and does not begin to.
     pub(crate) waits: Option<String>,
     /// When time alone changes the decision.
@@ -62,65 +80,124 @@ pub(super) fn asked(view: &SleepView<'_>) -> (bool, String) {
 /// The next step.
 pub(crate) fn decide_sleep(view: &SleepView<'_>) -> Next {
     let (sleep, cause) = asked(view);
-    let state = view.record.map(|record| record.state).unwrap_or_default();
-    let since = view.record.map(|record| record.since.0);
-    let late = since.is_some_and(|since| view.now.duration_since(since) >= PATIENCE);
-    let ends = since.map(|since| since + PATIENCE);
     let recorded = view.record.map_or("", |record| &record.cause);
     let failed = view.record.and_then(|record| record.failed.clone());
-    let write = |state, cause: &str, failed: Option<Time>| {
-        Some(SleepRecord { state, since: Time(view.now), cause: cause.to_owned(), failed })
-    };
-    let falling = || {
-        if !view.workers_stopped {
+    let backup = view.record.and_then(|record| record.backup.clone());
+    match view.record.map(|record| record.state).unwrap_or_default() {
+        SleepState::Awake if !sleep => Next::default(),
+        SleepState::Awake => begins(view, &cause),
+        SleepState::FallingAsleep if !sleep => writes(view.falling(), view.to(SleepState::Waking, &cause)),
+        SleepState::FallingAsleep => falls(view, &cause),
+        // In order, whatever the record says: somebody may have written it, or have brought an old one back.
+        SleepState::Asleep if sleep => Next { level: view.falling(), ..Next::default() },
+        SleepState::Asleep => {
+            let level = if view.clients_stopped() { RunLevel::Down } else { RunLevel::Up };
+            writes(level, view.to(SleepState::Waking, &cause))
+        }
+        SleepState::Waking if sleep && failed.is_none() && view.etcd_is_free => {
+            writes(RunLevel::Up, view.to(SleepState::FallingAsleep, &cause))
+        }
+        // Nobody was there, or all was paused: the wake begins now.
+        SleepState::Waking if view.is_late() && view.api_stopped => {
+            writes(RunLevel::Up, SleepRecord { failed, backup, ..view.to(SleepState::Waking, recorded) })
+        }
+        SleepState::Waking if view.is_up || view.is_late() => {
+            let awake = SleepRecord { failed, backup, hindrance: None, ..view.to(SleepState::Awake, recorded) };
+            writes(RunLevel::Up, awake)
+        }
+        SleepState::Waking => Next { until: view.ends(), ..Next::default() },
+    }
+}
+
+fn writes(level: RunLevel, record: SleepRecord) -> Next {
+    Next { level, write: Some(record), ..Next::default() }
+}
+
+/// It is awake, and is to sleep.
+fn begins(view: &SleepView<'_>, cause: &str) -> Next {
+    let again = view.record.and_then(|record| {
+        let pause = if record.backup.is_some() { AGAIN_BACKUP } else { AGAIN };
+        let again = record.failed.as_ref()?.0 + pause;
+        let said = format!("the next try at {}, since {}", again.strftime("%Y-%m-%dT%H:%M:%SZ"), record.cause);
+        (view.now < again).then_some((again, said))
+    });
+    let (until, not_yet) = again.unzip();
+    match not_yet.or_else(|| view.obstacle.clone()) {
+        Some(why) => Next { waits: Some(why), until, ..Next::default() },
+        None => {
+            let hindrance = view.hindrance.clone();
+            writes(RunLevel::Up, SleepRecord { hindrance, ..view.to(SleepState::FallingAsleep, cause) })
+        }
+    }
+}
+
+/// It falls asleep, and is to.
+fn falls(view: &SleepView<'_>, cause: &str) -> Next {
+    let backup = view.record.and_then(|record| record.backup.clone());
+    let named = || view.backup_name.clone();
+    match &view.backup {
+        // What was written by those that came back is in no backup.
+        so_far if !view.api_stopped && (backup.is_some() || so_far.is_there()) => {
+            let why = "a pod of kube-apiserver came back after the backup was begun";
+            view.gives_up(why, backup.or_else(named))
+        }
+        SleepBackup::NotAwaited if view.clients_stopped() && view.etcd_sleeps => {
+            writes(RunLevel::Down, SleepRecord { backup, ..view.to(SleepState::Asleep, cause) })
+        }
+        SleepBackup::Failed(why) if view.clients_stopped() => view.gives_up(why, named()),
+        SleepBackup::Proven if view.clients_stopped() => {
+            let proven = SleepRecord { backup: named(), ..view.to(SleepState::FallingAsleep, cause) };
+            writes(view.falling(), proven)
+        }
+        SleepBackup::Missing | SleepBackup::Goes if view.clients_stopped() => {
+            if view.lasts(BACKUP) {
+                return view.gives_up("the backup before it was not proven within 2 hours", named());
+            }
+            Next { level: view.falling(), backs_up: true, until: Some(view.now + LOOKS), ..Next::default() }
+        }
+        _ if view.is_late() => view.gives_up("it did not come to sleep within 10 minutes", None),
+        _ => Next { level: view.falling(), until: view.ends(), ..Next::default() },
+    }
+}
+
+impl SleepView<'_> {
+    /// Nothing writes to etcd any more.
+    fn clients_stopped(&self) -> bool {
+        self.workers_stopped && self.api_stopped
+    }
+
+    /// What runs on the way into a sleep.
+    fn falling(&self) -> RunLevel {
+        if !self.workers_stopped {
             RunLevel::APIOnly
-        } else if !view.api_stopped {
+        } else if !self.api_stopped || self.backup != SleepBackup::NotAwaited {
             RunLevel::ClientsStopped
         } else {
             RunLevel::Down
         }
-    };
-    match state {
-        SleepState::Awake if !sleep => Next::default(),
-        SleepState::Awake => {
-            let again = failed.as_ref().map(|Time(at)| *at + AGAIN).filter(|again| view.now < *again);
-            let not_yet = again.map(|again| {
-                let at = again.strftime("%Y-%m-%dT%H:%M:%SZ");
-                format!("the next try at {at}, since it did not come to sleep within 10 minutes")
-            });
-            match not_yet.or_else(|| view.obstacle.clone()) {
-                Some(why) => Next { waits: Some(why), until: again, ..Next::default() },
-                None => Next { write: write(SleepState::FallingAsleep, &cause, None), ..Next::default() },
-            }
-        }
-        SleepState::FallingAsleep if !sleep => {
-            Next { level: falling(), write: write(SleepState::Waking, &cause, None), ..Next::default() }
-        }
-        SleepState::FallingAsleep if view.workers_stopped && view.api_stopped && view.etcd_sleeps => {
-            Next { level: RunLevel::Down, write: write(SleepState::Asleep, &cause, None), ..Next::default() }
-        }
-        SleepState::FallingAsleep if late => {
-            let failed = Some(Time(view.now));
-            let why = "it did not come to sleep within 10 minutes";
-            Next { level: falling(), write: write(SleepState::Waking, why, failed), ..Next::default() }
-        }
-        SleepState::FallingAsleep => Next { level: falling(), until: ends, ..Next::default() },
-        // In order, whatever the record says: somebody may have written it, or have brought an old one back.
-        SleepState::Asleep if sleep => Next { level: falling(), ..Next::default() },
-        SleepState::Asleep => {
-            let level = if view.workers_stopped && view.api_stopped { RunLevel::Down } else { RunLevel::Up };
-            Next { level, write: write(SleepState::Waking, &cause, None), ..Next::default() }
-        }
-        SleepState::Waking if sleep && failed.is_none() && view.etcd_is_free => {
-            Next { write: write(SleepState::FallingAsleep, &cause, None), ..Next::default() }
-        }
-        // Nobody was there, or all was paused: the wake begins now.
-        SleepState::Waking if late && view.api_stopped => {
-            Next { write: write(SleepState::Waking, recorded, failed), ..Next::default() }
-        }
-        SleepState::Waking if view.is_up || late => {
-            Next { write: write(SleepState::Awake, recorded, failed), ..Next::default() }
-        }
-        SleepState::Waking => Next { until: ends, ..Next::default() },
+    }
+
+    fn lasts(&self, time: SignedDuration) -> bool {
+        self.record.is_some_and(|record| self.now.duration_since(record.since.0) >= time)
+    }
+
+    fn is_late(&self) -> bool {
+        self.lasts(PATIENCE)
+    }
+
+    fn ends(&self) -> Option<Timestamp> {
+        self.record.map(|record| record.since.0 + PATIENCE)
+    }
+
+    /// The record of a next step. What holds up a wake is known until it is awake.
+    fn to(&self, state: SleepState, cause: &str) -> SleepRecord {
+        let hindrance = self.record.and_then(|record| record.hindrance.clone());
+        SleepRecord { state, since: Time(self.now), cause: cause.to_owned(), failed: None, backup: None, hindrance }
+    }
+
+    /// It wakes, and is tried again later.
+    fn gives_up(&self, why: &str, backup: Option<String>) -> Next {
+        let record = SleepRecord { failed: Some(Time(self.now)), backup, ..self.to(SleepState::Waking, why) };
+        writes(self.falling(), record)
     }
 }

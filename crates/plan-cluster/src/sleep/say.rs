@@ -1,5 +1,6 @@
 //! What people read of a tenant's sleep.
 
+use super::backup;
 use crate::subject::Tenant;
 use berth_api::conditions::{ConditionType, Reason, Verdict};
 use berth_api::hibernation::{HibernationStatus, SleepState};
@@ -28,20 +29,24 @@ pub(crate) fn note(t: &Tenant<'_>) -> Option<(Reason, String)> {
 pub(crate) fn said(t: &Tenant<'_>) -> Option<(Reason, String)> {
     let record = t.sleep.record.as_ref()?;
     let since = record.since.0.strftime("%Y-%m-%dT%H:%M:%SZ");
+    let held_up = record.hindrance.as_ref().map(|why| format!(". {why}")).unwrap_or_default();
     Some(match record.state {
         SleepState::Awake => return None,
-        SleepState::FallingAsleep => (Reason::FallingAsleep, format!("its pods end since {since}, so that it sleeps")),
+        SleepState::FallingAsleep => {
+            (Reason::FallingAsleep, format!("its pods end since {since}, so that it sleeps{held_up}"))
+        }
         SleepState::Asleep => {
             let by_itself =
                 t.sleep.change.as_ref().map(|next| {
                     format!("It wakes at {} by {}. ", next.at.0.strftime("%Y-%m-%dT%H:%M:%SZ"), next.cause)
                 });
             let (by_itself, before) = by_itself.map_or((String::new(), ""), |text| (text, " before"));
-            let way = format!("{by_itself}To wake it{before}: kubectl berth wake {} -n {}", t.name, t.namespace);
+            let way =
+                format!("{by_itself}To wake it{before}: kubectl berth wake {} -n {}{held_up}", t.name, t.namespace);
             let text = format!("it sleeps since {since} ({}): it has no pods, and its data stays. {way}", record.cause);
             (Reason::Asleep, text)
         }
-        SleepState::Waking => (Reason::Waking, format!("its pods start since {since}, after a sleep")),
+        SleepState::Waking => (Reason::Waking, format!("its pods start since {since}, after a sleep{held_up}")),
     })
 }
 
@@ -50,7 +55,13 @@ pub(crate) fn judged(t: &Tenant<'_>, verdicts: Vec<Verdict>, held: Option<&str>)
     use ConditionType as T;
     let Some((reason, text)) = said(t) else { return verdicts };
     let part = if t.sleep.is_asleep() { "it sleeps, and has no pods".to_owned() } else { text.clone() };
+    let backup = t.sleep.record.as_ref().and_then(|record| record.backup.as_deref());
     let said = |v: Verdict| match v.type_ {
+        T::BackupReady if t.sleep.is_asleep() && backup.is_some() => {
+            let backup = backup.unwrap_or_default();
+            let message = format!("it sleeps; EtcdBackup {backup}, which was taken before, has its last revision");
+            Verdict::new(T::BackupReady, Some(true), Reason::AsExpected, message)
+        }
         // What is wrong beside the sleep is worth more.
         T::Ready if t.sleep.is_asleep() && v.status == Some(false) && v.reason == Reason::Asleep => {
             let held = held.map(|held| format!(". {held}")).unwrap_or_default();
@@ -84,6 +95,16 @@ pub(crate) fn status(t: &Tenant<'_>) -> Option<HibernationStatus> {
         return next.is_some().then(|| awake(next));
     };
     Some(HibernationStatus { state: record.state, since: record.since.clone(), cause: record.cause.clone(), next })
+}
+
+/// The state of the etcd that is backed up before it stops. None: it is not.
+pub(crate) fn backup_state(t: &Tenant<'_>) -> Option<State> {
+    Some(State::Waiting { reason: Reason::FallingAsleep, on: backup::waits(t)? })
+}
+
+/// Why no backup can be taken before it sleeps.
+pub(crate) fn unfit_backup(t: &Tenant<'_>) -> Option<String> {
+    t.sleep.unfit.clone()
 }
 
 /// What is wrong with `spec.hibernation.schedules`. Meanwhile it stays as it is.

@@ -15,6 +15,8 @@ pub(crate) struct Sleep {
     pub(crate) change: Option<NextSleep>,
     /// What is wrong with the schedules.
     pub(crate) wrong: Option<String>,
+    /// Why no backup can be taken before it.
+    pub(crate) unfit: Option<String>,
 }
 
 impl Sleep {

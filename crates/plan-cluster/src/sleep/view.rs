@@ -1,7 +1,10 @@
 //! What a decision about a tenant's sleep is made from, as it was observed.
 
+use super::backup;
 use super::by_time::Schedules;
 use super::decide::{SleepView, asked, decide_sleep};
+use super::hindrance::hindrance;
+use super::record::recorded;
 use super::state::Sleep;
 use super::wish::Wish;
 use crate::planned::Input;
@@ -10,9 +13,8 @@ use berth_api::cluster::TurnState;
 use berth_api::conditions::{ConditionType, find};
 use berth_api::etcd_bootstrap::Phase;
 use berth_api::etcd_cluster::EtcdClusterStatus;
-use berth_api::hibernation::{SleepRecord, SleepRequest};
+use berth_api::hibernation::{SleepRecord, SleepRequest, SleepState};
 use berth_api::{EtcdCluster, labels, names};
-use berth_plan::object_meta::annotation;
 use berth_plan::observed::ApiProbe;
 use berth_plan::{run_level, workload};
 use berth_render::Binary;
@@ -26,6 +28,13 @@ pub(crate) fn tenant(input: Input<'_>) -> Tenant<'_> {
     t.sleep = judge(&t);
     t.run_level = t.run_level.max(t.sleep.next.level);
     t
+}
+
+/// Whether it begins to fall asleep, as far as is known: its webhooks are looked at then, and at no other time.
+pub fn falls_asleep(input: Input<'_>) -> bool {
+    let sleep = tenant(input).sleep;
+    let begins = sleep.next.write.is_some_and(|next| next.state == SleepState::FallingAsleep);
+    begins && sleep.record.is_none_or(|record| record.state != SleepState::FallingAsleep)
 }
 
 /// What the control plane consists of.
@@ -51,7 +60,7 @@ fn judge(t: &Tenant<'_>) -> Sleep {
     let change = |sleeps: bool| schedules.next(!sleeps, t.now).filter(|_| !enabled && t.acts());
     // Most are never asked to.
     if record.is_none() && wishes.is_empty() && !enabled {
-        return Sleep { change: change(false), wrong, ..Sleep::default() };
+        return Sleep { change: change(false), wrong, unfit: backup::unfit(t, None), ..Sleep::default() };
     }
     let stopped = |api: bool| {
         let mut all = programs(t).filter(|binary| (*binary == t.distribution.api()) == api);
@@ -61,20 +70,24 @@ fn judge(t: &Tenant<'_>) -> Sleep {
             !is_left && t.workloads(binary).live().all(run_level::has_stopped)
         })
     };
+    let unfit = backup::unfit(t, record.as_ref());
     let view = SleepView {
         now: t.now,
         enabled,
         wishes,
         record: record.as_ref(),
-        obstacle: obstacle(t),
+        obstacle: unfit.clone().or_else(|| obstacle(t)),
         workers_stopped: stopped(false),
         api_stopped: stopped(true),
+        backup: backup::seen(t, record.as_ref()),
+        backup_name: record.as_ref().map(|record| backup::key(t, record).name),
+        hindrance: hindrance(t),
         etcd_sleeps: t.etcd.as_ref().is_some_and(etcd_sleeps),
         etcd_is_free: t.etcd.as_ref().is_none_or(etcd_is_free),
         is_up: is_up(t),
     };
     let (change, next) = (change(asked(&view).0), decide_sleep(&view));
-    Sleep { record, next, change, wrong }
+    Sleep { record, next, change, wrong, unfit }
 }
 
 /// From when on times of schedules count: a new tenant comes up first. One that slept has, whenever its `Cluster` was created anew.
@@ -89,11 +102,6 @@ fn asked_by_a_person(t: &Tenant<'_>) -> Option<Wish> {
     // Nobody can ask for later: a clock that is ahead is heard now.
     let cause = format!("annotation berth.dev/hibernate: {request}");
     Some(Wish { at: request.at.min(t.now), sleep: request.sleep, cause })
-}
-
-/// What a control-plane namespace says of it.
-fn recorded(namespace: &Value) -> Option<SleepRecord> {
-    SleepRecord::parse(annotation(namespace, labels::SLEEP)?)
 }
 
 fn etcd_sleeps(etcd: &EtcdCluster) -> bool {
@@ -141,11 +149,11 @@ fn obstacle(t: &Tenant<'_>) -> Option<String> {
     if available.is_none_or(|available| available.status != "True") {
         return Some("the API to answer".into());
     }
-    backup(t).map(|pod| format!("the backup or the restore to end that pod {pod} is at work for"))
+    pod_of_a_backup(t).map(|pod| format!("the backup or the restore to end that pod {pod} is at work for"))
 }
 
 /// A pod that takes a backup, or is at work for a restore.
-fn backup<'a>(t: &'a Tenant<'_>) -> Option<&'a str> {
+fn pod_of_a_backup<'a>(t: &'a Tenant<'_>) -> Option<&'a str> {
     let at_work = |pod: &Value| !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
     let mut pods = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, names::ETCD_BACKUP);
     pods.find(|(_, pod)| at_work(pod)).map(|(key, _)| &*key.name)

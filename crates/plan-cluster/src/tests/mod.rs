@@ -44,6 +44,7 @@ mod rights;
 mod room;
 mod route;
 mod sleep;
+mod sleep_backup;
 mod sleep_by_time;
 mod trouble;
 mod turn;

@@ -124,7 +124,7 @@ fn a_person_is_above_the_time_before_and_below_the_time_after() {
     f.requests("wake");
     f.comes_up();
     assert_eq!((f.hibernation().state, f.next().0), (SleepState::Awake, SleepState::Asleep));
-    f.goes_to("2026-02-06T18:59:00Z");
+    f.goes_to("2026-02-06T18:57:00Z");
     assert_eq!(f.hibernation().state, SleepState::Awake);
     f.goes_to("2026-02-06T19:00:00Z");
     assert_eq!(f.hibernation().state, SleepState::FallingAsleep);

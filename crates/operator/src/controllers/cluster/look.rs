@@ -5,7 +5,7 @@ use crate::memory;
 use berth_api::cluster::Cluster;
 use berth_kubeio::{Io, Snapshot, TenantTarget, answers, look as look_into};
 use berth_plan::asked::Look;
-use berth_plan_cluster::{AdmissionLook, Input, admission_look, answers_request, look_request};
+use berth_plan_cluster::{AdmissionLook, Input, admission_look, answers_request, falls_asleep, look_request};
 use jiff::Timestamp;
 use std::sync::Arc;
 
@@ -29,6 +29,19 @@ pub(super) async fn look(
     let facts = Arc::new(look_into(&ctx.connect, target, tenant, &asked, &ctx.tenant_calls, now).await);
     ctx.looks.put(cluster, facts.clone());
     snapshot.observed.look = Look::Taken(facts);
+}
+
+/// Looks at webhooks that hold up the wake, where it is about to sleep. What is not known then holds up nothing.
+pub(super) async fn look_at_webhooks(
+    ctx: &Context,
+    cluster: &Cluster,
+    snapshot: &mut Snapshot,
+    tenant: &Io,
+    now: Timestamp,
+) {
+    if falls_asleep(Input { object: cluster, observed: &snapshot.observed, settings: &ctx.settings, now }) {
+        snapshot.observed.webhooks = berth_kubeio::all_webhooks(tenant).await.unwrap_or_default();
+    }
 }
 
 /// Looks at what keeps writes in the tenant from going through, where something is wrong there.

@@ -52,6 +52,7 @@ pub(super) async fn tenant(
     }
     if let Some(tenant) = &tenant {
         look::look_at_admission(ctx, cluster, snapshot, tenant, now).await;
+        look::look_at_webhooks(ctx, cluster, snapshot, tenant, now).await;
         look::look(ctx, cluster, snapshot, (&target, tenant), now).await;
     }
     // Whoever may stand still is looked at in full.

@@ -162,5 +162,5 @@ fn however_many_there_are_reading_them_ends_soon() {
     let all: Vec<_> = (0..16).map(|n| schedule("*/2 * * * *", "1-59/2 * * * *", zones[n % 4])).collect();
     let begun = std::time::Instant::now();
     assert!(read(&all).is_ok());
-    assert!(begun.elapsed() < std::time::Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < std::time::Duration::from_secs(5), "{:?}", begun.elapsed());
 }

@@ -1,6 +1,7 @@
 //! A tenant that sleeps, or is on its way into a sleep or out of it.
 
 use crate::tests::Fixture;
+use crate::tests::sleep_by_time::office;
 use berth_api::names;
 use berth_plan::observed::ApiProbe;
 use berth_render::Kind;
@@ -95,6 +96,61 @@ pub(super) fn situations() -> Vec<(&'static str, Fixture)> {
                 });
             }),
         ),
+        ("it sleeps by a schedule", {
+            let mut f = Fixture::with_schedules(office());
+            f.goes_to("2026-02-05T19:00:00Z");
+            f.all_end();
+            f.etcd_sleeps();
+            f
+        }),
+        ("its schedules sleep and wake at one minute", {
+            Fixture::with_schedules(json!([{"sleep": "0 20 * * *"}, {"wake": "0 20 * * 1-5"}]))
+        }),
+        ("its schedule is none", Fixture::with_schedules(json!([{"sleep": "61 20 * * *"}]))),
+        ("its schedule never comes", Fixture::with_schedules(json!([{"sleep": "0 20 30 2 *"}]))),
+        (
+            "its schedule has no time zone",
+            Fixture::with_schedules(json!([{"wake": "0 7 * * *", "timeZone": "Mars/Base"}])),
+        ),
+        ("its schedule says nothing", Fixture::with_schedules(json!([{"timeZone": "UTC"}]))),
+        ("it sleeps after a backup", {
+            let mut f = Fixture::backed_up();
+            f.with_a_schedule_of_backups();
+            f.wants_sleep(true);
+            f.all_end();
+            f.backup_ends("Verified", "");
+            f.etcd_sleeps();
+            f
+        }),
+        ("a webhook would hold up its wake", Fixture::asleep_with_webhooks(1)),
+        ("two webhooks would hold up its wake", Fixture::asleep_with_webhooks(2)),
+        ("three webhooks would hold up its wake", Fixture::asleep_with_webhooks(3)),
+        ("it is to sleep after a backup, and there is no store", {
+            let mut f = Fixture::awake();
+            f.cluster.spec.hibernation.backup_first = true;
+            f.wants_sleep(true);
+            f
+        }),
+        ("it is to sleep after a backup, and the operator has no image for that", {
+            let mut f = Fixture::backed_up();
+            f.settings.backups.image.clear();
+            f.wants_sleep(true);
+            f
+        }),
+        ("it is to sleep, and the backup before is taken", {
+            let mut f = Fixture::backed_up();
+            f.wants_sleep(true);
+            f.all_end();
+            f
+        }),
+        ("it is to sleep, and the backup before failed", {
+            let mut f = Fixture::backed_up();
+            f.wants_sleep(true);
+            f.all_end();
+            f.backup_ends("Failed", "no answer from the store");
+            f.comes_up();
+            f
+        }),
         ("it is to sleep, and the API does not answer", {
             let mut f = Fixture::awake();
             f.world.observed.api = ApiProbe::Failed("refused".into());

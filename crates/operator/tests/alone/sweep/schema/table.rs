@@ -86,6 +86,11 @@ const EFFECTS: &[(Kind, &str, Effect)] = &[
     (Kind::Cluster, "upgrade.templates", Test("newest_takes_them_up_as_a_change_of_its_own")),
     (Kind::Cluster, "upgrade.skipChecks*", Test("what_stands_in_the_way_is_found_and_it_goes_on_once_it_is_gone")),
     (Kind::Cluster, "upgrade*", Test("a_release_that_does_not_come_up_is_taken_back_once_it_is_late")),
+    (
+        Kind::Cluster,
+        "hibernation.backupFirst",
+        Test("the_last_revision_is_backed_up_once_nothing_writes_and_before_etcd_stops"),
+    ),
     (Kind::Cluster, "hibernation.schedules*", Test("it_sleeps_and_wakes_by_its_schedules_and_says_when")),
     (Kind::Cluster, "hibernation*", Test("what_works_by_the_api_stops_first_then_the_api_then_etcd")),
     (Kind::Cluster, "paused", Changes("Cluster.berth.dev/acme /status/phase")),
