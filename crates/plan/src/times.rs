@@ -61,16 +61,16 @@ impl Times {
         seed: &str,
         now: Timestamp,
     ) -> Result<Self, String> {
-        let Written { schedule, field, zone, zone_field } = written;
+        let Written { schedule, field: of, zone, zone_field } = written;
         let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
         let cron = parser
             .parse(schedule)
-            .map_err(|e| format!("{field}: {schedule} is no cron schedule with five fields, such as 0 3 * * *: {e}"))?;
+            .map_err(|e| format!("{of}: {schedule} is no cron schedule with five fields, such as 0 3 * * *: {e}"))?;
         let tz = TimeZone::get(zone)
             .map_err(|_| format!("{zone_field}: {zone} is no time zone, such as Europe/Berlin or UTC"))?;
         let mut times = Self { cron, zone: tz, delay: SignedDuration::ZERO };
         let Some(next) = times.next(now) else {
-            return Err(format!("{field}: {schedule} never comes: no such day is in a calendar"));
+            return Err(format!("{of}: {schedule} never comes: no such day is in a calendar"));
         };
         // No more than a quarter of the time until the one after.
         let between = times.next(next).map_or(spread, |after| after.duration_since(next) / 4);

@@ -1,5 +1,6 @@
 //! `spec.hibernation.backupFirst`: a backup that is taken once nothing writes to etcd any more, and before etcd stops.
 
+use super::progress::SleepBackup;
 use super::record::recorded;
 use crate::subject::Tenant;
 use berth_api::backup::{EtcdBackup, StoreRef, phase};
@@ -12,29 +13,6 @@ use berth_plan_backup::backup::proven;
 use berth_render::{Kind, Object, ObjectKey};
 use kube_core::ResourceExt;
 use serde_json::{Value, json};
-
-/// How far it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum SleepBackup {
-    /// Nobody asks for it, or the record says that it is proven.
-    #[default]
-    NotAwaited,
-    /// It is not there.
-    Missing,
-    /// It is under way.
-    Goes,
-    /// It is proven.
-    Proven,
-    /// It comes to nothing.
-    Failed(String),
-}
-
-impl SleepBackup {
-    /// Whether it was begun.
-    pub(crate) fn is_there(&self) -> bool {
-        !matches!(self, Self::NotAwaited | Self::Missing)
-    }
-}
 
 /// Whether one is awaited, as far as the record says.
 fn awaited(t: &Tenant<'_>, record: &SleepRecord) -> bool {

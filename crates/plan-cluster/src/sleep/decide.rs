@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::backup::SleepBackup;
+use super::progress::SleepBackup;
 use super::wish::{Wish, latest};
 use berth_api::hibernation::{SleepRecord, SleepState};
 use berth_plan::RunLevel;
@@ -122,13 +122,11 @@ fn begins(view: &SleepView<'_>, cause: &str) -> Next {
         (view.now < again).then_some((again, said))
     });
     let (until, not_yet) = again.unzip();
-    match not_yet.or_else(|| view.obstacle.clone()) {
-        Some(why) => Next { waits: Some(why), until, ..Next::default() },
-        None => {
-            let hindrance = view.hindrance.clone();
-            writes(RunLevel::Up, SleepRecord { hindrance, ..view.to(SleepState::FallingAsleep, cause) })
-        }
+    if let Some(why) = not_yet.or_else(|| view.obstacle.clone()) {
+        return Next { waits: Some(why), until, ..Next::default() };
     }
+    let hindrance = view.hindrance.clone();
+    writes(RunLevel::Up, SleepRecord { hindrance, ..view.to(SleepState::FallingAsleep, cause) })
 }
 
 /// It falls asleep, and is to.

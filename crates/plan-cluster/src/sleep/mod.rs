@@ -7,6 +7,7 @@ mod backup;
 mod by_time;
 mod decide;
 mod hindrance;
+mod progress;
 mod record;
 mod say;
 pub(crate) mod state;

@@ -20,7 +20,6 @@ const TABLES: &[(&str, &str)] = &[
 const NOT_SHOWN: &[(&str, &str, &str)] = &[
     ("plan-backup", "it sleeps since {asleep", "the tests in schedule/ready.rs"),
     ("plan-cluster", "is not one of Berth's, or is being deleted", "somebody took its name: sleep/backup.rs"),
-    ("plan-cluster", "cannot be read: {why}", "the API server refuses it"),
     ("plan-cluster", "a pod of kube-apiserver came back", "the tests in sleep/decide/tests.rs"),
     ("plan-cluster", "the backup before it was not proven", "the tests in sleep/decide/tests.rs"),
     ("plan-etcd", "{on}; then it sleeps", "what keeps it awake is said first"),

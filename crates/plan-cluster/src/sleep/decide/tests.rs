@@ -12,6 +12,7 @@ enum Backup {
     Failed,
 }
 
+#[expect(clippy::struct_excessive_bools)]
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct World {
     wanted: bool,

@@ -100,6 +100,7 @@ const TAKEN: &[(&str, &str)] = &[
     ("create it with the size", "there is no claim any more"),
     ("Delete it, and create another one", "nothing is on a claim that has lost its volume"),
     ("Delete it, and then", "no image is pulled with it, and its values are the person's"),
+    ("Create an EtcdBackupSchedule for this Cluster", "all: backups are added"),
     ("To create it", "all: something that lacks is made"),
     ("Create one with ", "no backup was taken there"),
     ("create another one with this type", "the Secret's values, which the person has"),
