@@ -32,6 +32,7 @@ mod renewal;
 mod restore;
 mod revisions;
 mod sleep;
+mod sleep_by_time;
 mod strict;
 mod versions;
 mod vpc;
