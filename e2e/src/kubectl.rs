@@ -22,9 +22,14 @@ pub struct Kubectl {
 impl Kubectl {
     /// With the kubeconfig as it is now.
     pub fn of(tenant: &Tenant<'_>) -> Result<Self> {
+        Self::with(&tenant.kubeconfig()?)
+    }
+
+    /// With that kubeconfig.
+    pub fn with(kubeconfig: &str) -> Result<Self> {
         let dir = tempfile::tempdir()?;
         let file = dir.path().join("kubeconfig");
-        fs::write(&file, tenant.kubeconfig()?)?;
+        fs::write(&file, kubeconfig)?;
         Ok(Self { file, dir })
     }
 

@@ -25,7 +25,7 @@ pub const BY_INSTALL: [&str; 10] = [
 ];
 
 /// Values that stay as the chart has them, by how their paths begin, and why.
-pub const LEFT: [(&str, &str); 25] = [
+pub const LEFT: [(&str, &str); 26] = [
     ("access", "a test of the login sets it"),
     ("agent.image.digest", "the image is loaded into the nodes by its tag"),
     ("agent.image.repository", "it is loaded by the chart's name"),
@@ -34,6 +34,7 @@ pub const LEFT: [(&str, &str); 25] = [
     ("backups.image.repository", "it is loaded by the chart's name"),
     ("etcdNamespaces", "they have to exist; a test that needs one sets it"),
     ("gateway", "a test with tenants behind it sets it"),
+    ("hibernation", "a test of tenants that connections wake sets it"),
     ("imageLayout", "as imageRegistry"),
     ("imagePullPolicy", "the images are in no registry"),
     ("imagePullSecrets", "the images are in no registry"),

@@ -29,6 +29,11 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- and .Values.gateway.enabled (has "Berth" (.Values.gateway.engines | default (list "Berth"))) -}}
 {{- end }}
 
+{{- /* Whether the gateway tells the operator who uses and calls tenants. They find each other by Leases: whoever may write these where others trust in them would be these. */}}
+{{- define "berth.gatewayTells" -}}
+{{- and (eq (include "berth.gatewayBerth" .) "true") (ne .Values.gateway.namespace .Release.Namespace) (not (and .Values.access.enabled (eq .Values.gateway.namespace .Values.access.namespace))) -}}
+{{- end }}
+
 {{- /* Whether tenants have a TLSRoute. */}}
 {{- define "berth.gatewayAPI" -}}
 {{- and .Values.gateway.enabled (has "GatewayAPI" (.Values.gateway.engines | default list)) -}}
@@ -142,8 +147,8 @@ spec:
 
 {{- /* The operator's configuration file, see crates/plan/src/settings/config.rs. */}}
 {{- define "berth.config" -}}
-{{- $config := dict "meta" .Values.meta "isolation" .Values.isolation "writers" .Values.writers "vpc" .Values.vpc "admissionPolicies" (dict "enabled" .Values.admissionPolicies.enabled) "admission" .Values.admission "backups" (omit .Values.backups "image") "recovery" .Values.recovery "rollouts" .Values.rollouts "tenants" .Values.tenants "imageLayout" .Values.imageLayout "helpers" .Values.helpers "apiProxy" (dict "image" (include "berth.image" (dict "name" "api-proxy" "image" .Values.apiProxy.image "chart" .Chart))) -}}
-{{- with .Values.gateway }}{{ if .enabled }}{{ $_ := set $config "gateway" (dict "domain" .domain "port" (int .port) "namedPort" (int .namedPort) "engines" (.engines | default (list "Berth"))) }}{{ with .parents }}{{ $_ := set $config.gateway "parents" . }}{{ end }}{{ if .exclusive }}{{ $_ := set $config.gateway "onlyFrom" .namespace }}{{ end }}{{ end }}{{ end -}}
+{{- $config := dict "meta" .Values.meta "isolation" .Values.isolation "writers" .Values.writers "vpc" .Values.vpc "admissionPolicies" (dict "enabled" .Values.admissionPolicies.enabled) "admission" .Values.admission "backups" (omit .Values.backups "image") "recovery" .Values.recovery "rollouts" .Values.rollouts "hibernation" (.Values.hibernation | default dict) "tenants" .Values.tenants "imageLayout" .Values.imageLayout "helpers" .Values.helpers "apiProxy" (dict "image" (include "berth.image" (dict "name" "api-proxy" "image" .Values.apiProxy.image "chart" .Chart))) -}}
+{{- with .Values.gateway }}{{ if .enabled }}{{ $_ := set $config "gateway" (dict "domain" .domain "port" (int .port) "namedPort" (int .namedPort) "engines" (.engines | default (list "Berth"))) }}{{ with .parents }}{{ $_ := set $config.gateway "parents" . }}{{ end }}{{ if .exclusive }}{{ $_ := set $config.gateway "onlyFrom" .namespace }}{{ end }}{{ if eq (include "berth.gatewayTells" $) "true" }}{{ $_ := set $config.gateway "namespace" .namespace }}{{ end }}{{ end }}{{ end -}}
 {{- with .Values.access }}{{ if .enabled }}{{ $_ := set $config "access" (dict "namespace" .namespace) }}{{ if eq (include "berth.gatewayBerth" $) "true" }}{{ $_ := set $config.access "gateway" (printf "berth-gateway.%s.svc:%d" $.Values.gateway.namespace (int $.Values.gateway.port)) }}{{ end }}{{ end }}{{ end -}}
 {{ $config | toJson }}
 {{- end }}

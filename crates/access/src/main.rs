@@ -18,10 +18,9 @@ mod line;
 mod link;
 mod listen;
 mod metrics;
-mod opening;
+mod patient;
 mod person;
 mod place;
-mod publish;
 mod refusal;
 mod reviews;
 mod serve;
@@ -29,7 +28,7 @@ mod strangers;
 mod tenants;
 
 use berth_contract::access::ACCESS;
-use berth_edge::link::Identity;
+use berth_edge::link::{self as edge, Identity, Replica};
 use berth_edge::log::Log;
 use berth_edge::{client, http, socket};
 use clap::Parser as _;
@@ -47,7 +46,6 @@ use certificate::Certificate;
 use clusters::Clusters;
 use counts::Counts;
 use link::Link;
-use publish::Replica;
 use reviews::Reviews;
 use serve::Access;
 use strangers::Strangers;
@@ -111,8 +109,12 @@ async fn run(args: &Args, log: Log) -> anyhow::Result<()> {
         address: args.for_operator().to_string(),
         certificate: identity.pem().to_owned(),
     };
-    tokio::spawn(publish::publish(leases.clone(), replica));
-    tokio::spawn(link::serve(operator, identity, leases, link));
+    tokio::spawn(edge::publish(link::NAMES, leases.clone(), replica, || ()));
+    let speak = move |lines| {
+        let link = link.clone();
+        async move { link.speak(lines).await }
+    };
+    tokio::spawn(edge::serve(link::NAMES, operator, identity, leases, speak));
     tokio::spawn(http::serve(metrics, access.clone()));
     tokio::spawn(certificate.clone().follow());
     let tls = listen::tls(certificate);

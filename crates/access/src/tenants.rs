@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use crate::body::Body;
 use crate::link::Link;
+use crate::patient::Patient;
 
 /// How long an API server may take to be connected to.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -34,7 +35,7 @@ const NOT_AGAIN: Duration = Duration::from_secs(2);
 const FORGOTTEN: Duration = Duration::from_hours(1);
 
 /// A client of one tenant's API.
-pub(crate) type Client = legacy::Client<HttpsConnector<HttpConnector>, Body>;
+pub(crate) type Client = legacy::Client<Patient<HttpsConnector<HttpConnector>>, Body>;
 
 /// How a tenant is called.
 #[derive(Debug)]
@@ -244,7 +245,7 @@ fn way(pass: &Pass, key: &KeyPair) -> anyhow::Result<Way> {
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE)
         .pool_max_idle_per_host(IDLE_AT_MOST)
-        .build(connector);
+        .build(Patient(connector));
     Ok(Way { client, address: pass.address.clone(), made: Instant::now(), life: Duration::from_secs(pass.seconds) })
 }
 

@@ -307,6 +307,8 @@ reasons! {
         FallingAsleep => "Nothing at first. What takes longer than ten minutes, or a backup before it that takes longer than two hours, ends awake, and the message says what kept it.",
         /// Its pods start after a sleep.
         Waking => "Nothing at first. If it stays: do what the message says.",
+        /// It is to sleep once nobody uses it, or to wake by a connection, and cannot; the message says why. The tenant is `Ready`.
+        StaysAwake => "Do what the message says, or remove the field that it names.",
         /// A restore would overwrite the data of an etcd that answers.
         ConfirmationRequired => "",
         /// A backup could not be restored; the message says why. If etcd was stopped for it, it stays so.

@@ -1,11 +1,15 @@
 //! A tenant, or an etcd, that has no pods while nobody uses it.
 
+mod wake;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use serde_with::skip_serializing_none;
+
+pub use wake::{ByItself, CONNECTION, Event, Happened, Wake};
 
 /// What a person asks an etcd for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -46,6 +50,21 @@ pub struct Hibernation {
     /// value `backups.default`, or the first of `backups.stores`. The one before it is deleted once it is proven. Default false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub backup_first: bool,
+    /// The tenant sleeps once no client was connected for so long: `5m` to `8760h`. Only Berth's gateway knows who is: with another
+    /// `endpoint.type` than Gateway, or with nodes, it stays awake, and `Ready` says so. Default: it never sleeps by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(max = 16),
+        regex(pattern = r"^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$"),
+        extend("x-kubernetes-validations" = json!([{
+            "rule": "self != '' && duration(self) >= duration('5m') && duration(self) <= duration('8760h')",
+            "message": "hibernation.afterIdle: must be a duration from 5m to 8760h, such as 1h",
+        }]))
+    )]
+    pub after_idle: Option<String>,
+    /// What wakes it beside `kubectl berth wake`.
+    #[serde(default, skip_serializing_if = "Wake::is_default")]
+    pub wake: Wake,
 }
 
 /// Times at which a tenant sleeps, or wakes.
@@ -119,6 +138,9 @@ pub struct SleepRecord {
     /// What holds up its wake, as far as it was seen before it slept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hindrance: Option<String>,
+    /// How it slept by itself, and was woken by connections.
+    #[serde(default, rename = "byItself", skip_serializing_if = "ByItself::is_default")]
+    pub by_itself: ByItself,
 }
 
 impl SleepRecord {

@@ -30,6 +30,7 @@ pub mod version;
 pub use backup::{EtcdBackup, EtcdBackupSpec, EtcdBackupStatus};
 pub use backup_schedule::{EtcdBackupSchedule, EtcdBackupScheduleSpec, EtcdBackupScheduleStatus};
 pub use berth_contract::access;
+pub use berth_contract::calls;
 pub use berth_contract::gateway;
 pub use cluster::{Cluster, ClusterSpec, ClusterStatus};
 pub use etcd_cluster::{EtcdCluster, EtcdClusterSpec, EtcdClusterStatus};

@@ -34,6 +34,20 @@ pub struct Exposed {
     /// Connections that are open at once through one gateway. Default: the gateway's.
     #[serde(default, rename = "maxConnections", skip_serializing_if = "Option::is_none")]
     pub max_connections: Option<u32>,
+    /// The tenant may sleep, and the gateway says who uses it. Default: connections fail at once while it has no API server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hibernation: Option<Hibernates>,
+}
+
+/// What connections are to a tenant that may sleep.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hibernates {
+    /// They wake it, and are held for a moment while it has no API server.
+    #[serde(default)]
+    pub wakes: bool,
+    /// From where they do. Default: from wherever clients may come. Empty: from nowhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Vec<Cidr>>,
 }
 
 /// A `Cluster`.
@@ -57,12 +71,12 @@ mod tests {
     /// As both sides agreed on it, with fields of a later build.
     const AGREED: &str = r#"{"cluster": {"namespace": "team-a", "name": "acme", "later": 1},
  "names": ["acme-0e1f2a3b.api.example.com", "api.acme.example"], "sourceRanges": ["10.0.0.0/8", "fd00::/8"], "maxConnections": 2000,
- "formerNames": ["old.acme.example"], "later": {"a": 1}}"#;
+ "formerNames": ["old.acme.example"], "hibernation": {"wakes": true, "from": ["10.1.0.0/16"], "later": 1}, "later": {"a": 1}}"#;
 
     #[test]
     fn what_operators_write_is_read() {
         let read: Exposed = serde_json::from_str(AGREED).unwrap();
-        let written = r#"{"cluster":{"namespace":"team-a","name":"acme"},"names":["acme-0e1f2a3b.api.example.com","api.acme.example"],"formerNames":["old.acme.example"],"sourceRanges":["10.0.0.0/8","fd00::/8"],"maxConnections":2000}"#;
+        let written = r#"{"cluster":{"namespace":"team-a","name":"acme"},"names":["acme-0e1f2a3b.api.example.com","api.acme.example"],"formerNames":["old.acme.example"],"sourceRanges":["10.0.0.0/8","fd00::/8"],"maxConnections":2000,"hibernation":{"wakes":true,"from":["10.1.0.0/16"]}}"#;
         assert_eq!(serde_json::to_string(&read).unwrap(), written);
         let least = r#"{"cluster":{"namespace":"a","name":"b"},"names":[]}"#;
         let read: Exposed = serde_json::from_str(least).unwrap();
@@ -81,6 +95,7 @@ mod tests {
             r#"{"cluster": {"namespace": "a", "name": "b"}, "names": [], "sourceRanges": ["10.0.0.0"]}"#,
             r#"{"cluster": {"namespace": "a", "name": "b"}, "names": [], "sourceRanges": "10.0.0.0/8"}"#,
             r#"{"cluster": {"namespace": "a", "name": "b"}, "names": [], "maxConnections": -1}"#,
+            r#"{"cluster": {"namespace": "a", "name": "b"}, "names": [], "hibernation": {"wakes": true, "from": ["10.0.0.0"]}}"#,
         ] {
             assert!(serde_json::from_str::<Exposed>(text).is_err(), "{text}");
         }

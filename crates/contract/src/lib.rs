@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 pub mod access;
 pub mod aside;
 pub mod backup;
+pub mod calls;
 mod earlier;
 pub mod gateway;
 mod hold;

@@ -5,14 +5,20 @@ use berth_contract::vpc::Cidr;
 use berth_edge::args::duration;
 use berth_edge::socket;
 use clap::Parser;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::time::Duration;
 use tokio::net::TcpListener;
 
-use crate::limits::Limits;
+use crate::limits::{Limits, MostHeld};
 use crate::opening::By;
 use crate::sources::Most;
+
+/// Clients give up a handshake without an answer after ten seconds, from when they connected.
+const HELD: Duration = Duration::from_secs(9);
+
+/// Of the pod, where nothing else is said.
+const OPERATOR_PORT: u16 = 9443;
 
 /// How long a client may stay when the API server has ended.
 const STAYS: Duration = Duration::from_secs(30);
@@ -68,9 +74,39 @@ pub(crate) struct Args {
     /// How long an API server may take to accept a connection, before the next one is tried
     #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = duration)]
     dial_timeout: Duration,
+    /// Connections to tenants that sleep which wait for them to wake, for 9 seconds each
+    #[arg(long, value_name = "COUNT", default_value_t = 1000)]
+    max_held: usize,
+    /// Of these, of one tenant
+    #[arg(long, value_name = "COUNT", default_value_t = 50)]
+    max_held_per_tenant: usize,
+    /// Where the operator comes to, to be told who calls and uses tenants that sleep [default: port 9443 of the pod's address]
+    #[arg(long, value_name = "ADDRESS")]
+    listen_operator: Option<SocketAddr>,
+    /// The namespace of this program's Leases, by which the operator finds it [default: there are none, and the operator is told nothing]
+    #[arg(long, env = "POD_NAMESPACE", value_name = "NAME")]
+    namespace: Option<String>,
+    /// This pod
+    #[arg(long, env = "POD_NAME", value_name = "NAME", default_value = "")]
+    pod: String,
+    /// Its UID
+    #[arg(long, env = "POD_UID", value_name = "UID", default_value = "")]
+    pod_uid: String,
+    /// Its address, to which the operator comes
+    #[arg(long, env = "POD_IP", value_name = "ADDRESS")]
+    pod_ip: Option<IpAddr>,
     /// How long open connections stay after SIGTERM; they are closed one by one within that time
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
     drain: Duration,
+}
+
+/// How the operator finds it.
+#[derive(Clone, Debug)]
+pub(crate) struct ToOperator {
+    pub(crate) namespace: String,
+    pub(crate) pod: String,
+    pub(crate) pod_uid: String,
+    pub(crate) address: SocketAddr,
 }
 
 impl Args {
@@ -92,7 +128,15 @@ impl Args {
                 rate: NonZeroU32::new(self.max_rate_per_source),
             },
             proxy_from: self.proxy_from.clone(),
+            held: MostHeld { in_all: self.max_held, of_tenant: self.max_held_per_tenant, how_long: HELD },
         }
+    }
+
+    /// How the operator finds this replica. None: it is told nothing.
+    pub(crate) fn replica(&self) -> Option<ToOperator> {
+        let (namespace, ip) = (self.namespace.clone()?, self.pod_ip.map(|ip| SocketAddr::new(ip, OPERATOR_PORT)));
+        let address = self.listen_operator.or(ip)?;
+        Some(ToOperator { namespace, pod: self.pod.clone(), pod_uid: self.pod_uid.clone(), address })
     }
 
     /// Listens where it is told to, each with where clients say there whom they want.
@@ -152,6 +196,8 @@ mod tests {
         assert_eq!((limits.hello, limits.in_all), (of("hello-limit"), of("max-connections-in-all")));
         assert_eq!((limits.connections as usize, limits.proxy_from.len()), (of("max-connections"), 1));
         let source = limits.source;
+        let held = (limits.held.in_all, limits.held.of_tenant);
+        assert_eq!(held, (of("max-held"), of("max-held-per-tenant")));
         for (count, flag) in [
             (Some(limits.rate), "max-rate"),
             (limits.rate_in_all, "max-rate-in-all"),

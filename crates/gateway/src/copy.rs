@@ -9,6 +9,7 @@ use tokio::net::TcpStream;
 
 use crate::counts::Traffic;
 use crate::ended::Ended;
+use crate::idle::Using;
 
 /// Read at once. There is a buffer only while there is something to copy: connections are idle most of the time.
 const BUFFER: usize = 8 * 1024;
@@ -25,12 +26,13 @@ pub(crate) struct Carried {
 }
 
 /// Writes what was read before, then copies until both sides have ended, or one is gone. There is no limit to how long nothing happens, until the
-/// API server has ended: a client has nothing to say then, and one that stays would count as a connection for ever. `stays`: how long it may.
+/// API server has ended: a client has nothing to say then, and one that stays would count as a connection for ever. `stays`: how long it may. `using`:
+/// hears when the client says more than what was read before.
 pub(crate) async fn copy(
     client: &TcpStream,
     server: &TcpStream,
     begin: Vec<u8>,
-    (carried, traffic): (&Carried, &Traffic),
+    (carried, traffic, using): (&Carried, &Traffic, Option<&Using>),
     stays: Duration,
 ) -> Ended {
     let counted = |of: &AtomicU64, all: &AtomicU64, bytes: usize| {
@@ -42,6 +44,10 @@ pub(crate) async fn copy(
         write(server, &begin).await.map_err(|_| Ended::ApiServerReset)?;
         count(begin.len());
         drop(begin);
+        let count = |bytes| {
+            count(bytes);
+            using.inspect(|using| using.says());
+        };
         one_way((client, Ended::ClientReset), (server, Ended::ApiServerReset), count).await
     };
     let down = async {

@@ -37,6 +37,10 @@ pub(crate) enum Ended {
     TooFastFromSource,
     /// None of the tenant's API servers is ready.
     NoApiServer,
+    /// The tenant sleeps, and as many wait for that as may.
+    TooManyHeld,
+    /// The tenant did not wake in time. Clients that try again find it awake later.
+    StillAsleep,
     /// No API server that is ready took the connection.
     Unreachable,
     /// Both sides have ended it.
@@ -64,7 +68,7 @@ pub(crate) enum Farewell {
 
 impl Ended {
     /// All of them.
-    pub(crate) const ALL: [Self; 22] = [
+    pub(crate) const ALL: [Self; 24] = [
         Self::Left,
         Self::SlowHello,
         Self::BadHello,
@@ -81,6 +85,8 @@ impl Ended {
         Self::TooManyFromSource,
         Self::TooFastFromSource,
         Self::NoApiServer,
+        Self::TooManyHeld,
+        Self::StillAsleep,
         Self::Unreachable,
         Self::Closed,
         Self::ClientReset,
@@ -108,6 +114,8 @@ impl Ended {
             Self::TooManyFromSource => "TooManyFromSource",
             Self::TooFastFromSource => "TooFastFromSource",
             Self::NoApiServer => "NoApiServer",
+            Self::TooManyHeld => "TooManyHeld",
+            Self::StillAsleep => "StillAsleep",
             Self::Unreachable => "Unreachable",
             Self::Closed => "Closed",
             Self::ClientReset => "ClientReset",
@@ -136,6 +144,8 @@ impl Ended {
             | Self::TooManyFromSource
             | Self::TooFastFromSource
             | Self::NoApiServer
+            | Self::TooManyHeld
+            | Self::StillAsleep
             | Self::Unreachable
             | Self::ClientReset
             | Self::ApiServerReset

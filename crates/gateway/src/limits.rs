@@ -31,4 +31,17 @@ pub(crate) struct Limits {
     pub(crate) source: Most,
     /// From there a PROXY header has to come.
     pub(crate) proxy_from: Vec<Cidr>,
+    /// Connections to tenants that sleep.
+    pub(crate) held: MostHeld,
+}
+
+/// Connections that wait for a tenant to wake.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MostHeld {
+    /// Of all tenants together.
+    pub(crate) in_all: usize,
+    /// Of one.
+    pub(crate) of_tenant: usize,
+    /// From when it came on.
+    pub(crate) how_long: Duration,
 }

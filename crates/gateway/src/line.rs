@@ -24,6 +24,9 @@ pub(crate) struct Line {
     pub(crate) gateway: Option<SocketAddr>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) api_server: Option<SocketAddr>,
+    /// How long it waited for the tenant to wake.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) held_seconds: Option<f64>,
     /// Bytes to the API server.
     pub(crate) bytes_up: u64,
     /// Bytes to the client.
@@ -46,6 +49,7 @@ mod tests {
             tenant: Some("team-a/acme".to_owned()),
             gateway: Some("10.244.0.9:50000".parse().unwrap()),
             api_server: Some("10.244.0.10:6443".parse().unwrap()),
+            held_seconds: None,
             bytes_up: 1,
             bytes_down: 2,
             seconds: 1.5,

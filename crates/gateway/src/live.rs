@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::counts::{Sum, Traffic};
+use crate::idle::Used;
 use crate::table::{Ignored, Table};
 use crate::tenant::Tenant;
 
@@ -63,6 +64,13 @@ impl Live {
     pub(crate) fn tenant(&self, name: &str) -> Option<Arc<Tenant>> {
         let names = self.names.read().clone();
         names.get(name).cloned()
+    }
+
+    /// The use of those that may sleep.
+    pub(crate) fn uses(&self) -> Vec<(ClusterName, Used)> {
+        let tenants = self.tenants.lock();
+        let counted = tenants.values().filter(|tenant| tenant.is_counted());
+        counted.map(|tenant| (tenant.cluster.clone(), tenant.uses.now())).collect()
     }
 
     pub(crate) fn rows(&self) -> Rows {

@@ -16,10 +16,14 @@ mod dial;
 mod drain;
 mod ended;
 mod facts;
+mod held;
 mod hello;
+mod hold;
+mod idle;
 mod kept;
 mod limits;
 mod line;
+mod link;
 mod live;
 mod metrics;
 mod opening;
@@ -34,13 +38,19 @@ mod visit;
 mod watch;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use berth_contract::calls::GATEWAY;
 use clap::Parser as _;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, Client};
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-use args::Args;
+use args::{Args, ToOperator};
+use berth_edge::link::{Identity, Replica, publish, serve as serve_operator};
 use berth_edge::log::Log;
 use berth_edge::{client, http, socket};
 use serve::Gateway;
@@ -78,10 +88,15 @@ async fn run(args: &Args, log: Log) -> anyhow::Result<()> {
     // As process 1 of its container it would ignore what it does not ask for.
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let listeners = args.listeners()?;
+    let operator = args.replica().map(|replica| Ok::<_, anyhow::Error>((socket::listen(replica.address)?, replica)));
+    let operator = operator.transpose()?;
     let metrics = socket::listen(args.metrics)?;
     let client = client::client().await?;
     let gateway = Gateway::new(args.limits(), log);
     tokio::spawn(http::serve(metrics, gateway.clone()));
+    if let Some((listener, replica)) = operator {
+        tell_operator(&client, &gateway, listener, replica)?;
+    }
     let watching = gateway.clone();
     tokio::spawn(async move { watch::run(&client, &watching).await });
     for (listener, by) in listeners {
@@ -98,5 +113,24 @@ async fn run(args: &Args, log: Log) -> anyhow::Result<()> {
     eprintln!("berth-gateway: received a signal to stop; {} connections are open", gateway.connections.len());
     gateway.stop.cancel();
     gateway.drained().await;
+    Ok(())
+}
+
+/// Lets the operator find this replica, and tells it who calls tenants that sleep, and uses them.
+fn tell_operator(client: &Client, gateway: &Arc<Gateway>, listener: TcpListener, to: ToOperator) -> anyhow::Result<()> {
+    let identity = Arc::new(Identity::new(GATEWAY)?);
+    let leases: Api<Lease> = Api::namespaced(client.clone(), &to.namespace);
+    let certificate = identity.pem().to_owned();
+    let replica = Replica { name: to.pod, uid: to.pod_uid, address: to.address.to_string(), certificate };
+    gateway.is_unknown.store(true, Relaxed);
+    let known = gateway.clone();
+    let published = move || known.is_unknown.store(false, Relaxed);
+    tokio::spawn(publish(link::NAMES, leases.clone(), replica, published));
+    let gateway = gateway.clone();
+    let speak = move |lines| {
+        let gateway = gateway.clone();
+        async move { link::speak(&gateway, lines).await }
+    };
+    tokio::spawn(serve_operator(link::NAMES, listener, identity, leases, speak));
     Ok(())
 }

@@ -34,6 +34,14 @@ pub(crate) fn text(gateway: &Gateway) -> String {
     registry.register("connections", "Connections that are open, those included of which no tenant is known", all);
     let most = gauge(gateway.limits.in_all as u64);
     registry.register("connections_limit", "Connections that may be open: who comes then is refused", most);
+    let held = gauge(gateway.held.len() as u64);
+    registry.register("connections_held", "Connections that wait for a tenant to wake", held);
+    let most = gauge(gateway.limits.held.in_all as u64);
+    registry.register(
+        "connections_held_limit",
+        "Connections that may wait for tenants: who comes then is refused",
+        most,
+    );
     let ready = gauge(gateway.unready().is_none().into());
     registry.register("ready", "1 while it takes clients and knows all tenants", ready);
     let lost: Counter = Counter::default();
@@ -99,6 +107,9 @@ impl Told for Gateway {
         if self.stop.is_cancelled() {
             return Some("this gateway ends");
         }
+        if self.is_unknown.load(Relaxed) {
+            return Some("waiting for its Lease, by which the operator finds it: the log says what is in the way");
+        }
         (!self.is_known.load(Relaxed)).then_some(UNKNOWN)
     }
 
@@ -139,6 +150,8 @@ mod tests {
             "berth_gateway_tenants 1",
             "berth_gateway_connections 0",
             "berth_gateway_connections_limit 1000",
+            "berth_gateway_connections_held 0",
+            "berth_gateway_connections_held_limit 100",
             "berth_gateway_ready 0",
             "berth_gateway_log_lines_lost_total 0",
             "# EOF",
@@ -153,6 +166,8 @@ mod tests {
         assert!(gateway.unready().unwrap().starts_with("waiting for the lists"));
         gateway.is_known.store(true, Relaxed);
         assert_eq!(gateway.unready(), None);
+        gateway.is_unknown.store(true, Relaxed);
+        assert!(gateway.unready().unwrap().starts_with("waiting for its Lease"), "who uses tenants would be unknown");
         gateway.stop.cancel();
         assert_eq!(gateway.unready(), Some("this gateway ends"));
     }

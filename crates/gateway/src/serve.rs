@@ -18,11 +18,13 @@ use crate::counts::Ends;
 use crate::dial::{self, dial};
 use crate::drain;
 use crate::ended::{Ended, Farewell};
+use crate::held::Held;
+use crate::hold::{Caller, hold};
 use crate::limits::Limits;
 use crate::live::Live;
 use crate::opening::{By, Opening, Step};
 use crate::proxy::canonical;
-use crate::sources::{Held, Sources};
+use crate::sources::{self, Sources};
 use crate::visit::Visit;
 
 /// TLS' fatal alert `unrecognized_name` (RFC 6066), before any version is agreed on.
@@ -43,6 +45,12 @@ pub(crate) struct Gateway {
     pub(crate) is_known: AtomicBool,
     /// What is known of Services, and of EndpointSlices, gets old: their watch fails.
     pub(crate) is_stale: [AtomicBool; 2],
+    /// Those that wait for a tenant to wake.
+    pub(crate) held: Arc<Held>,
+    /// Since when it counts who uses tenants.
+    pub(crate) began: Instant,
+    /// The operator does not know of it yet, and is to.
+    pub(crate) is_unknown: AtomicBool,
     /// It ends: nobody is let in, and who is in leaves within the time for that.
     pub(crate) stop: CancellationToken,
     /// Connections, from the moment that they are accepted.
@@ -56,6 +64,7 @@ impl Gateway {
     pub(crate) fn new(limits: Limits, log: Log) -> Arc<Self> {
         let sources = Sources::new(limits.source);
         let rate = limits.rate_in_all.map(|rate| RateLimiter::direct(quota(rate)));
+        let held = Held::new(limits.held);
         Arc::new(Self {
             sources,
             rate,
@@ -65,6 +74,9 @@ impl Gateway {
             log,
             is_known: AtomicBool::default(),
             is_stale: Default::default(),
+            held,
+            began: Instant::now(),
+            is_unknown: AtomicBool::default(),
             stop: CancellationToken::new(),
             connections: TaskTracker::new(),
             next: AtomicU64::default(),
@@ -116,7 +128,7 @@ impl Gateway {
         let number = self.next.fetch_add(1, Relaxed);
         let begin = Instant::now();
         let mut visit = Visit::new(peer, by);
-        let ended = self.carry(&stream, number, &mut visit).await;
+        let ended = self.carry(&stream, (number, begin), &mut visit).await;
         match ended.farewell() {
             Farewell::End => {}
             // Behind a header the ClientHello may still be on its way: what is written before it came would be lost.
@@ -133,7 +145,7 @@ impl Gateway {
         }
     }
 
-    async fn carry(&self, stream: &TcpStream, number: u64, visit: &mut Visit) -> Ended {
+    async fn carry(&self, stream: &TcpStream, (number, came): (u64, Instant), visit: &mut Visit) -> Ended {
         if socket::set_up(stream).is_err() {
             return Ended::Left;
         }
@@ -146,7 +158,19 @@ impl Gateway {
         visit.tenant = Some(format!("{}/{}", tenant.cluster.namespace, tenant.cluster.name));
         let led = async {
             let admitted = tenant.admit(visit.client.ip(), &self.limits)?;
-            Ok((admitted, dial(&tenant, self.limits.dial_within).await?))
+            let led = match dial(&tenant, self.limits.dial_within).await {
+                // For who comes by a header nobody wakes: it is a pod on a node.
+                Err(Ended::NoApiServer) if visit.by == By::ServerName && tenant.wakes_for(visit.client.ip()) => {
+                    let caller = Caller { stream, came, client: visit.client.ip() };
+                    let begun = Instant::now();
+                    let by = (&self.held, &self.limits, &self.stop);
+                    let held = Box::pin(hold(&tenant, caller, by)).await;
+                    visit.held = Some(begun.elapsed());
+                    held?
+                }
+                led => led?,
+            };
+            Ok((admitted, led))
         };
         let (admitted, (server, lease)) = match led.await {
             Ok(led) => led,
@@ -157,12 +181,14 @@ impl Gateway {
         };
         visit.gateway = server.local_addr().ok();
         visit.api_server = Some(lease.address());
+        // What comes by a header is Berth's own proxy on nodes.
+        let using = (visit.by == By::ServerName).then(|| tenant.uses.begin());
         let ended = tokio::select! {
             biased;
             () = lease.gone() => Ended::ApiServerGone,
             () = admitted.refused() => Ended::SourceRefused,
             () = self.leave(number) => Ended::Drained,
-            ended = copy(stream, &server, begin, (&visit.carried, &tenant.traffic), self.limits.stays) => ended,
+            ended = copy(stream, &server, begin, (&visit.carried, &tenant.traffic, using.as_ref()), self.limits.stays) => ended,
         };
         if ended.resets_api_server() {
             socket::reset(&server);
@@ -171,7 +197,7 @@ impl Gateway {
     }
 
     /// All that is to be passed on of what came until it was known whom the client wants.
-    async fn open(&self, stream: &TcpStream, visit: &mut Visit) -> Result<(Vec<u8>, Held), Ended> {
+    async fn open(&self, stream: &TcpStream, visit: &mut Visit) -> Result<(Vec<u8>, sources::Held), Ended> {
         let peer = visit.client;
         let awaits_header = self.limits.proxy_from.iter().any(|range| range.contains(peer.ip()));
         let mut opening = Opening::new(peer, awaits_header, visit.by, self.limits.hello);

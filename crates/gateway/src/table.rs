@@ -1,7 +1,7 @@
 //! Which server name leads where: a pure function of what is known of Services and EndpointSlices.
 
 use berth_api::names;
-use berth_contract::gateway::{ClusterName, comparable};
+use berth_contract::gateway::{ClusterName, Hibernates, comparable};
 use berth_contract::vpc::Cidr;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,6 +18,8 @@ pub(crate) struct Route {
     pub(crate) source_ranges: Option<Vec<Cidr>>,
     /// None: as many as the gateway allows by itself.
     pub(crate) max_connections: Option<u32>,
+    /// None: it does not sleep, or nobody is told who uses it.
+    pub(crate) hibernation: Option<Hibernates>,
     /// Each address once.
     pub(crate) endpoints: Vec<Endpoint>,
 }
@@ -95,6 +97,7 @@ pub(crate) fn build(services: &BTreeMap<Key, ServiceFacts>, slices: &BTreeMap<Ke
             names: own,
             source_ranges: exposed.source_ranges.clone(),
             max_connections: exposed.max_connections,
+            hibernation: exposed.hibernation.clone(),
             endpoints: once(endpoints.get(namespace.as_str()).map_or(&[][..], Vec::as_slice)),
         });
     }

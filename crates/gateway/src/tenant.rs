@@ -1,6 +1,6 @@
 //! A tenant while this gateway runs: its API servers, and the connections to them.
 
-use berth_contract::gateway::ClusterName;
+use berth_contract::gateway::{ClusterName, Hibernates};
 use berth_contract::vpc::Cidr;
 use berth_edge::rate::quota;
 use governor::{DefaultDirectRateLimiter, RateLimiter};
@@ -17,6 +17,7 @@ use crate::choose::{Candidate, choose};
 use crate::counts::Traffic;
 use crate::ended::Ended;
 use crate::facts::Endpoint;
+use crate::idle::Uses;
 use crate::limits::Limits;
 use crate::table::Route;
 
@@ -33,11 +34,16 @@ pub(crate) struct Tenant {
     ranges: watch::Sender<Option<Vec<Cidr>>>,
     rate: OnceLock<DefaultDirectRateLimiter>,
     state: Mutex<State>,
+    /// Who uses it.
+    pub(crate) uses: Arc<Uses>,
+    /// It is told whenever something about it may have changed.
+    changes: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     max_connections: Option<u32>,
+    hibernation: Option<Hibernates>,
     servers: Vec<Arc<Server>>,
     turn: usize,
 }
@@ -56,8 +62,9 @@ struct Server {
 
 impl Tenant {
     pub(crate) fn new(cluster: ClusterName, has_row: bool, others: Arc<Traffic>) -> Self {
-        let (ranges, rate) = (watch::Sender::new(None), OnceLock::new());
-        Self { cluster, has_row, traffic: Traffic::default(), others, ranges, rate, state: Mutex::default() }
+        let (ranges, changes) = (watch::Sender::new(None), watch::Sender::new(()));
+        let (traffic, rate) = (Traffic::default(), OnceLock::new());
+        Self { cluster, has_row, traffic, others, ranges, rate, state: Mutex::default(), uses: Arc::default(), changes }
     }
 
     /// What is so from now on. Connections that are open stay as they are, but for those to API servers that are gone, and those from where none
@@ -70,12 +77,14 @@ impl Tenant {
             is_other
         });
         state.max_connections = route.max_connections;
+        state.hibernation.clone_from(&route.hibernation);
         let mut before = std::mem::take(&mut state.servers);
         for endpoint in &route.endpoints {
             let known = before.iter().position(|server| server.is(endpoint)).map(|at| before.swap_remove(at));
             state.servers.push(Server::of(endpoint, known));
         }
         drop(state);
+        self.changes.send_replace(());
         for server in &before {
             server.gone.cancel();
         }
@@ -83,10 +92,27 @@ impl Tenant {
 
     /// It is gone, and so is all that is open to it.
     pub(crate) fn end(&self) {
-        let servers = std::mem::take(&mut self.state.lock().servers);
+        let State { servers, .. } = std::mem::take(&mut *self.state.lock());
+        self.changes.send_replace(());
         for server in &servers {
             server.gone.cancel();
         }
+    }
+
+    /// Whether a connection from there wakes it.
+    pub(crate) fn wakes_for(&self, client: IpAddr) -> bool {
+        let state = self.state.lock();
+        state.hibernation.as_ref().is_some_and(|of| of.wakes && is_from(of.from.as_ref(), client))
+    }
+
+    /// Whether somebody is to know who uses it.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.state.lock().hibernation.is_some()
+    }
+
+    /// Changes whenever something about it may have.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
     }
 
     /// Lets a client in, unless it may not come. A tenant has at most what the gateway allows each.
@@ -242,6 +268,7 @@ pub(crate) mod tests {
             names: vec![format!("{name}.example.com")],
             source_ranges: None,
             max_connections: None,
+            hibernation: None,
             endpoints: endpoints.iter().map(at).collect(),
         }
     }

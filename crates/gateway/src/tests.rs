@@ -3,6 +3,7 @@
 mod alerts;
 mod carried;
 mod ends;
+mod held;
 mod hours;
 mod looked_up;
 mod named;
@@ -26,7 +27,7 @@ use tokio_rustls::client::TlsStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::ended::Ended;
-use crate::limits::Limits;
+use crate::limits::{Limits, MostHeld};
 use crate::opening::By;
 use crate::serve::Gateway;
 use crate::sources::Most;
@@ -50,6 +51,7 @@ pub(crate) fn limits() -> Limits {
         rate_in_all: None,
         source: Most { open: None, opening: 1000.try_into().unwrap(), rate: None },
         proxy_from: vec![],
+        held: MostHeld { in_all: 100, of_tenant: 20, how_long: Duration::from_millis(700) },
     }
 }
 

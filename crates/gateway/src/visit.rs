@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::copy::Carried;
 use crate::ended::Ended;
@@ -19,13 +19,15 @@ pub(crate) struct Visit {
     pub(crate) tenant: Option<String>,
     pub(crate) gateway: Option<SocketAddr>,
     pub(crate) api_server: Option<SocketAddr>,
+    /// How long it waited for the tenant to wake.
+    pub(crate) held: Option<Duration>,
     pub(crate) carried: Carried,
 }
 
 impl Visit {
     pub(crate) fn new(client: SocketAddr, by: By) -> Self {
-        let (name, tenant, gateway, api_server) = (None, None, None, None);
-        Self { client, by, has_spoken: false, name, tenant, gateway, api_server, carried: Carried::default() }
+        let (name, tenant, gateway, api_server, held) = (None, None, None, None, None);
+        Self { client, by, has_spoken: false, name, tenant, gateway, api_server, held, carried: Carried::default() }
     }
 
     pub(crate) fn line(self, begin: Instant, ended: Ended) -> Line {
@@ -38,6 +40,7 @@ impl Visit {
             api_server: self.api_server,
             bytes_up: self.carried.up.load(Relaxed),
             bytes_down: self.carried.down.load(Relaxed),
+            held_seconds: self.held.map(|held| held.as_secs_f64()),
             seconds: begin.elapsed().as_secs_f64(),
             ended,
         }

@@ -4,6 +4,7 @@ use crate::backoff::Backoff;
 use crate::denied::Denied;
 use crate::events::Events;
 use crate::fleet::Fleet;
+use crate::heard::Heard;
 use crate::looks::Looks;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
@@ -12,6 +13,7 @@ use berth_etcdio::EtcdTarget;
 use berth_fence::FencedClient;
 use berth_kubeio::{Calls, Connect, Io, IoError};
 use berth_plan::admission::Admission;
+use berth_plan::fleet::TenantId;
 use berth_plan::leads::Leads;
 use berth_plan::observed::EtcdProbe;
 use berth_plan::{EtcdAnswer, EtcdCall, MetaCluster, Settings};
@@ -58,6 +60,8 @@ pub struct Context {
     pub events: Arc<Events>,
     /// The order in which tenants change their version.
     pub fleet: Arc<Fleet>,
+    /// Who uses tenants, and calls those that sleep.
+    pub heard: Arc<Heard>,
     /// What was found in tenants that matters to their next minor.
     pub looks: Arc<Looks>,
     /// Who leads in tenants.
@@ -88,6 +92,7 @@ impl Context {
     /// The real thing: tenants and etcds are reached over the network.
     pub fn new(client: &FencedClient, settings: Settings, identity: &str) -> Self {
         let metrics = Metrics::default();
+        let most = settings.hibernation.max_waking;
         // Until they are read: nobody's policies are made without them.
         let meta = MetaCluster::new(Err("they have not been read yet".into()), &settings);
         Self {
@@ -109,6 +114,7 @@ impl Context {
             metrics,
             backoff: Arc::default(),
             fleet: Arc::default(),
+            heard: Arc::new(Heard::new(most)),
             looks: Arc::default(),
             leads: Arc::default(),
             admission: Arc::default(),
@@ -160,6 +166,14 @@ impl Context {
             self.update_meta(|meta| meta.clock_set = Some(time));
         }
         *self.clock.write() = Some((Instant::now(), time));
+    }
+
+    /// Reconciles these, of which somebody outside of the meta cluster has told something.
+    pub(crate) fn rouse(&self, all: Vec<TenantId>) {
+        for id in all {
+            // Before controllers run nobody listens: their first reconcile sees all.
+            let _ = self.fleet.changes.send(id);
+        }
     }
 
     /// A watch, or a read of the meta cluster, failed so; if for lack of a right, statuses will say it.

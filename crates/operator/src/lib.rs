@@ -8,6 +8,7 @@
 mod access;
 pub mod args;
 pub mod backoff;
+mod calls;
 pub mod clock;
 pub mod context;
 pub mod controllers;
@@ -16,8 +17,10 @@ mod denied;
 pub mod events;
 pub mod fleet;
 mod fleet_tasks;
+pub mod heard;
 pub mod http;
 pub mod leader;
+mod link;
 pub mod looks;
 pub mod memory;
 pub mod meta;
@@ -28,6 +31,7 @@ pub mod run;
 mod sweep;
 mod turns;
 mod volumes;
+mod waking;
 
 pub use context::Context;
 pub use run::run;

@@ -13,6 +13,7 @@ pub mod etcd_home;
 pub mod failure;
 pub mod fleet;
 pub mod gateway_hosts;
+pub mod heard;
 pub mod leads;
 pub mod meta_cluster;
 pub mod model;

@@ -4,6 +4,7 @@ use crate::admission::{Admission, Webhook};
 use crate::asked::{Answers, ApiVersion, Look};
 use crate::backup_jobs::BackupJob;
 use crate::fleet::Answer;
+use crate::heard::Heard;
 use crate::leads::{Leads, Leases};
 use crate::meta_cluster::MetaCluster;
 use crate::model::EtcdCallResult;
@@ -66,6 +67,8 @@ pub struct Observed {
     pub refused_host: Option<TenantText>,
     /// Who else has `spec.endpoint.host` at the platform's gateway.
     pub host_is_of: Option<ClusterName>,
+    /// What gateways told of who uses the tenant, and calls it.
+    pub heard: Heard,
     /// Whether the meta cluster serves `TLSRoute`s, which are among the objects then.
     pub routes: RoutesSeen,
     /// The volumes of etcd's members, by member: read where the spec asks more of their nodes than what runs.

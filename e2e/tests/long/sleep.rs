@@ -1,11 +1,16 @@
 //! A tenant sleeps and wakes with real pods, again and again, while a client writes and others watch: nothing that was acknowledged is lost, and
 //! clients go on by themselves.
 
-use std::{process::Command, time::Instant};
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use berth_e2e::{Outside, Tenant, World, Writer, apps, core, paths, run, tenant::condition, until};
+use berth_e2e::{
+    Kubectl, Outside, Tenant, World, Writer, apps, core, paths, run, tenant::condition, until, until_within,
+};
 use serde_json::{Value, json};
+
+use crate::gateway;
 
 /// How often.
 const TIMES: usize = 3;
@@ -105,4 +110,40 @@ fn berth(world: &World, tenant: &Tenant<'_>, arguments: &[&str]) -> Result<Strin
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     ensure!(output.status.success(), "{}: {}", text(&output.stdout), text(&output.stderr));
     Ok(text(&output.stdout))
+}
+
+/// The first call against a tenant that sleeps is answered; what looks and says no more wakes it in vain; nobody uses it, and it sleeps again.
+#[test]
+#[ignore = "make test-all: real pods behind the gateway, and minutes without a client"]
+fn a_connection_wakes_it() {
+    run("woken", |world| {
+        let address = gateway::install(world, &[])?;
+        let asked = json!({"afterIdle": "5m", "wake": {"onConnect": true, "stayFor": "1m"}});
+        let spec = json!({"endpoint": {"type": "Gateway"}, "hibernation": asked});
+        let tenant = Tenant::ready(world, "woken", &spec)?;
+        let kubeconfig = gateway::through(&tenant, &address)?;
+        let kubectl = Kubectl::with(&kubeconfig)?;
+        kubectl.run(&["create", "configmap", "before"])?;
+        berth(world, &tenant, &["sleep", "-y", "--wait"])?;
+        sleeps(world, &tenant)?;
+        let began = Instant::now();
+        kubectl.run(&["get", "configmap", "before"])?;
+        println!("    a first kubectl get after {:.1?}", began.elapsed());
+        tenant.wait_ready()?;
+        let cause = tenant.cluster()?["status"]["hibernation"]["cause"].clone();
+        ensure!(cause == "a connection", "{cause}");
+
+        println!("    nobody uses it");
+        until_within(Duration::from_mins(10), "it to fall asleep by itself", || {
+            let state = tenant.cluster()?["status"]["hibernation"].clone();
+            ensure!(state["state"] == "Asleep" && state["cause"] == "spec.hibernation.afterIdle", "{state}");
+            Ok(())
+        })?;
+        sleeps(world, &tenant)?;
+        world.restart_operator()?;
+        println!("    another operator, and a first call again");
+        kubectl.run(&["get", "configmap", "before"])?;
+        tenant.wait_ready()?;
+        tenant.delete()
+    })
 }

@@ -10,6 +10,7 @@ fn service(at: (&str, &str), cluster: &str, names: &[&str], created: i64, uid: &
         former_names: vec![],
         source_ranges: None,
         max_connections: Some(7),
+        hibernation: None,
     };
     let created = Some(Timestamp::from_second(created).unwrap());
     ((at.0.to_owned(), at.1.to_owned()), ServiceFacts { uid: uid.to_owned(), created, exposed: Some(exposed) })

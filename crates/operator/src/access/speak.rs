@@ -1,41 +1,14 @@
 //! One connection to a replica of `berth-access`: its questions come, and answers go as they are ready.
 
-use super::leases::Replica;
 use crate::context::Context;
-use anyhow::Context as _;
-use berth_api::access::{ACCESS, Answer, Ask, LONGEST, Outcome, Reason, Refused};
-use berth_edge::link::Identity;
-use berth_edge::socket;
+use crate::link::Lines;
+use berth_api::access::{Answer, Ask, Outcome, Reason, Refused};
 use berth_kubeio::access_pass;
 use futures::stream::FuturesUnordered;
 use futures::{SinkExt as _, StreamExt as _};
-use rustls::pki_types::ServerName;
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::net::TcpStream;
-use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
-use tokio_util::codec::{Framed, LinesCodec};
 
-/// How long a replica may take to be connected to.
-const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// Questions of one connection that are answered at once. The others wait.
 const AT_ONCE: usize = 16;
-
-pub(super) type Lines = Framed<TlsStream<TcpStream>, LinesCodec>;
-
-/// Connects to that replica; to nobody else at its address.
-pub(super) async fn connect(identity: &Identity, replica: &Replica) -> anyhow::Result<Lines> {
-    let tls = TlsConnector::from(Arc::new(identity.client(&replica.certificate)?));
-    let connect = async {
-        let stream = TcpStream::connect(replica.address).await?;
-        socket::set_up_server(&stream)?;
-        tls.connect(ServerName::try_from(ACCESS)?, stream).await.context("TLS")
-    };
-    let stream = timeout(CONNECT_WITHIN, connect).await.context("it does not answer")??;
-    Ok(Framed::new(stream, LinesCodec::new_with_max_length(LONGEST)))
-}
 
 /// Until the replica is gone. Says why.
 pub(super) async fn speak(ctx: &Context, mut lines: Lines) -> String {

@@ -58,6 +58,7 @@ impl Controller for Cluster {
         let turns = ctx.fleet.turns(&id(cluster));
         let mut snapshot = observe_cluster(&ctx.io, cluster, &ctx.settings, meta).await?;
         snapshot.observed.turns = turns;
+        snapshot.observed.heard = ctx.heard.of(&id(cluster), now);
         if cluster.spec.vpc.is_some() {
             let (namespace, pods) = pods_without_network(cluster, &snapshot.observed);
             snapshot.observed.refused = without_network(&ctx.io, &namespace, pods, now).await;
@@ -70,6 +71,8 @@ impl Controller for Cluster {
         let id = id(cluster);
         let old = cluster.status.clone().unwrap_or_default();
         ctx.metrics.rollouts.say(&id, (&old, status), ctx.now());
+        let sleep = status.hibernation.as_ref();
+        ctx.rouse(ctx.heard.says(&id, sleep, ctx.now()));
         ctx.fleet.says(&id, status.turn.as_ref(), cluster.metadata.generation);
     }
 

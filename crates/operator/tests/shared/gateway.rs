@@ -58,7 +58,8 @@ async fn a_tenant_goes_behind_the_gateway_and_comes_back_and_restarts_nothing() 
     let of = |names: &[&str]| {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
         let former_names = vec![];
-        Exposed { cluster: cluster.clone(), names, former_names, source_ranges: None, max_connections: None }
+        let (source_ranges, max_connections, hibernation) = (None, None, None);
+        Exposed { cluster: cluster.clone(), names, former_names, source_ranges, max_connections, hibernation }
     };
     assert_eq!(told(&team).await, Some(of(&[&own, "api.acme.example"])));
     leads_to(&team, "https://api.acme.example:8443").await;

@@ -1,5 +1,6 @@
 //! What the platform's gateway is told of a tenant: the names that lead to it.
 
+use super::hibernates::hibernates;
 use super::route;
 use crate::ours::is_ours;
 use crate::subject::Tenant;
@@ -39,7 +40,8 @@ pub(super) fn exposed(t: &Tenant<'_>) -> Result<Option<Exposed>, State> {
     let range = |text: &String| text.parse().map_err(|_| no_range(text));
     let source_ranges = asked.source_ranges.as_ref().map(|all| all.iter().map(range).collect()).transpose()?;
     let max_connections = asked.max_connections.and_then(|most| most.try_into().ok());
-    Ok(Some(Exposed { cluster, names: all, former_names, source_ranges, max_connections }))
+    let hibernation = hibernates(t);
+    Ok(Some(Exposed { cluster, names: all, former_names, source_ranges, max_connections, hibernation }))
 }
 
 /// What the Service says: what leads to the tenant, and names that its route has not lost yet. Until it has, no other tenant gets them, since of two

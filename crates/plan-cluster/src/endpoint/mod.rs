@@ -4,6 +4,7 @@ mod answer;
 mod by_name;
 mod facts;
 mod gateway;
+mod hibernates;
 mod names;
 mod node_port;
 mod parent;

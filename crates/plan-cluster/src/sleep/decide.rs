@@ -5,7 +5,7 @@ mod tests;
 
 use super::progress::SleepBackup;
 use super::wish::{Wish, latest};
-use berth_api::hibernation::{SleepRecord, SleepState};
+use berth_api::hibernation::{ByItself, SleepRecord, SleepState};
 use berth_plan::RunLevel;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -190,7 +190,8 @@ impl SleepView<'_> {
     /// The record of a next step. What holds up a wake is known until it is awake.
     fn to(&self, state: SleepState, cause: &str) -> SleepRecord {
         let hindrance = self.record.and_then(|record| record.hindrance.clone());
-        SleepRecord { state, since: Time(self.now), cause: cause.to_owned(), failed: None, backup: None, hindrance }
+        let (since, cause, by_itself) = (Time(self.now), cause.to_owned(), ByItself::default());
+        SleepRecord { state, since, cause, failed: None, backup: None, hindrance, by_itself }
     }
 
     /// It wakes, and is tried again later.

@@ -4,6 +4,7 @@
 //! record, so it goes on from wherever the operator ended. While it is not `Awake`, no change of what runs begins.
 
 mod backup;
+mod by_itself;
 mod by_time;
 mod decide;
 mod hindrance;

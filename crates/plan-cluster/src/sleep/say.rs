@@ -19,10 +19,11 @@ pub(crate) fn component_state(t: &Tenant<'_>) -> Option<State> {
     }
 }
 
-/// What `Ready` says beside that all is well: it is to sleep, and waits for something.
+/// What `Ready` says beside that all is well: it is to sleep, and waits for something, or cannot do so by itself.
 pub(crate) fn note(t: &Tenant<'_>) -> Option<(Reason, String)> {
-    let waits = t.sleep.next.waits.as_ref()?;
-    Some((Reason::FallingAsleep, format!("it is to sleep, and waits for {waits}")))
+    let waits = t.sleep.next.waits.as_ref();
+    let waits = waits.map(|waits| (Reason::FallingAsleep, format!("it is to sleep, and waits for {waits}")));
+    waits.or_else(|| Some((Reason::StaysAwake, t.sleep.note.clone()?)))
 }
 
 /// Why the API does not answer, where that is as it is to be. None: it is awake.
@@ -43,7 +44,9 @@ pub(crate) fn said(t: &Tenant<'_>) -> Option<(Reason, String)> {
             let (by_itself, before) = by_itself.map_or((String::new(), ""), |text| (text, " before"));
             let way =
                 format!("{by_itself}To wake it{before}: kubectl berth wake {} -n {}{held_up}", t.name, t.namespace);
-            let text = format!("it sleeps since {since} ({}): it has no pods, and its data stays. {way}", record.cause);
+            let note = t.sleep.note.as_ref().map(|note| format!("; {note}")).unwrap_or_default();
+            let text =
+                format!("it sleeps since {since} ({}): it has no pods, and its data stays{note}. {way}", record.cause);
             (Reason::Asleep, text)
         }
         SleepState::Waking => (Reason::Waking, format!("its pods start since {since}, after a sleep{held_up}")),

@@ -17,6 +17,8 @@ pub(crate) struct Sleep {
     pub(crate) wrong: Option<String>,
     /// Why no backup can be taken before it.
     pub(crate) unfit: Option<String>,
+    /// What people are told of how it sleeps by itself and wakes.
+    pub(crate) note: Option<String>,
 }
 
 impl Sleep {

@@ -1,12 +1,13 @@
 //! What a decision about a tenant's sleep is made from, as it was observed.
 
 use super::backup;
+use super::by_itself::{carried, events, facts, problem};
 use super::by_time::Schedules;
-use super::decide::{SleepView, asked, decide_sleep};
+use super::decide::{Next, SleepView, asked, decide_sleep};
 use super::hindrance::hindrance;
 use super::record::recorded;
 use super::state::Sleep;
-use super::wish::Wish;
+use super::wish::{Wish, latest};
 use crate::planned::Input;
 use crate::subject::Tenant;
 use berth_api::cluster::TurnState;
@@ -45,7 +46,10 @@ fn programs(t: &Tenant<'_>) -> impl Iterator<Item = Binary> {
 /// Judges the sleep of a tenant of which the rest is known.
 fn judge(t: &Tenant<'_>) -> Sleep {
     let record = t.live_namespace().and_then(recorded);
+    let told = events(&facts(t, record.as_ref()));
     let mut wishes: Vec<_> = asked_by_a_person(t).into_iter().collect();
+    wishes.extend(told.events.iter().map(|(_, wish)| wish.clone()));
+    let note = problem(t).or(told.note);
     let asked_for = &t.cluster.spec.hibernation;
     let enabled = asked_for.enabled;
     let (schedules, wrong) = match Schedules::read(&asked_for.schedules, t.uid, t.now) {
@@ -60,8 +64,11 @@ fn judge(t: &Tenant<'_>) -> Sleep {
     let change = |sleeps: bool| schedules.next(!sleeps, t.now).filter(|_| !enabled && t.acts());
     // Most are never asked to.
     if record.is_none() && wishes.is_empty() && !enabled {
-        return Sleep { change: change(false), wrong, unfit: backup::unfit(t, None), ..Sleep::default() };
+        let next = Next { until: told.until, ..Next::default() };
+        return Sleep { next, change: change(false), wrong, unfit: backup::unfit(t, None), note, ..Sleep::default() };
     }
+    let counts = latest(&wishes, t.now).filter(|_| !enabled);
+    let by = told.events.iter().find(|(_, wish)| counts == Some(wish)).map(|(what, wish)| (*what, wish.at));
     let stopped = |api: bool| {
         let mut all = programs(t).filter(|binary| (*binary == t.distribution.api()) == api);
         all.all(|binary| {
@@ -86,8 +93,10 @@ fn judge(t: &Tenant<'_>) -> Sleep {
         etcd_is_free: t.etcd.as_ref().is_none_or(etcd_is_free),
         is_up: is_up(t),
     };
-    let (change, next) = (change(asked(&view).0), decide_sleep(&view));
-    Sleep { record, next, change, wrong, unfit }
+    let (change, mut next) = (change(asked(&view).0), decide_sleep(&view));
+    next.until = next.until.into_iter().chain(told.until).min();
+    next.write = next.write.map(|write| carried(record.as_ref(), write, by, (&t.observed.heard.uses, t.now)));
+    Sleep { record, next, change, wrong, unfit, note }
 }
 
 /// From when on times of schedules count: a new tenant comes up first. One that slept has, whenever its `Cluster` was created anew.

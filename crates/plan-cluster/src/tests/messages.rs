@@ -3,6 +3,7 @@
 mod additions;
 mod addons;
 mod admission;
+mod by_itself;
 mod gateway;
 mod kubelet;
 mod leads;
@@ -507,6 +508,7 @@ pub(crate) fn situations() -> Vec<Situation> {
         .chain(revision::situations())
         .chain(turn::situations())
         .chain(sleep::situations())
+        .chain(by_itself::situations())
         .chain(update::situations())
         .chain(helpers::situations())
         .chain(proxy::situations())

@@ -1,5 +1,7 @@
 //! A tenant sleeps and wakes, through the world of a plan.
 
+mod by_itself;
+
 use super::*;
 use berth_api::hibernation::SleepState;
 use berth_api::labels;

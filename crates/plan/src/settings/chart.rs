@@ -29,6 +29,7 @@ impl Settings {
             api_proxy_image,
             backups,
             rollouts,
+            hibernation,
             may_change,
             nodes_are_added,
             helpers,
@@ -56,6 +57,7 @@ impl Settings {
             backups: Backups { image: backup_image, namespace, stores, peers, concurrent, endpoints, default },
             recoveries_per_hour,
             rollouts,
+            hibernation,
             isolation,
             writers,
             vpc,
@@ -100,6 +102,7 @@ mod tests {
             },
             "recovery": {"maxPerHour": 8},
             "rollouts": {"maxConcurrent": 9},
+            "hibernation": {"maxWaking": 10, "perTenantPerHour": 11},
             "admission": {"mayChange": [{"kinds": ["Job"], "paths": ["/spec/template/spec/tolerations"]}]},
             "tenants": {"pullSecrets": ["reg"], "proxy": {"https": "http://proxy:3128", "noProxy": [".example.com"]}},
             "imageLayout": "Upstream",
@@ -120,6 +123,7 @@ mod tests {
             backups,
             recoveries_per_hour,
             rollouts,
+            hibernation,
             isolation,
             writers,
             vpc,
@@ -141,6 +145,7 @@ mod tests {
         assert_eq!(of_file(&backups), config.backups);
         assert!(backups.default.is_some() && backups.endpoints.len() == 1 && backups.peers.len() == 1);
         assert_eq!((backups.concurrent, recoveries_per_hour, rollouts.max_concurrent), (7, 8, 9));
+        assert_eq!((hibernation.max_waking, hibernation.per_tenant_per_hour), (10, 11));
         assert_eq!((isolation.monitoring.len(), isolation.private_networks.len()), (1, 1));
         assert_eq!(isolation.older_tenants, OlderTenants::Closed);
         assert_eq!((writers, vpc), (config.writers, config.vpc));

@@ -4,6 +4,7 @@ use super::access::{self, Access};
 use super::backups::{AllowedBackups, Backups};
 use super::gateway::{self, Gateway};
 use super::helpers::{self, HelperDefaults};
+use super::hibernation::Hibernation;
 use super::may_change::{Admission, MayChange};
 use super::rollouts::{AllowedRollouts, Rollouts};
 use super::{Isolation, Limits, OlderTenants, RECOVERIES, Retain, VpcSettings, Writers};
@@ -35,6 +36,8 @@ pub struct Config {
     pub backups: Backups,
     /// How the tenants of the fleet change their version.
     pub rollouts: Rollouts,
+    /// How many tenants connections wake.
+    pub hibernation: Hibernation,
     /// What admission of the meta cluster may change of what Berth applies.
     pub may_change: MayChange,
     /// The meta cluster makes nodes for pods that find none.
@@ -67,6 +70,7 @@ impl Default for Config {
             api_proxy_image: api_proxy_image(),
             backups: Backups::default(),
             rollouts: Rollouts::default(),
+            hibernation: Hibernation::default(),
             may_change: MayChange::default(),
             nodes_are_added: false,
             helpers: HelperDefaults::default(),
@@ -109,6 +113,7 @@ impl Config {
             backups,
             recovery,
             rollouts,
+            hibernation,
             tenants,
             image_layout,
             helpers,
@@ -164,6 +169,7 @@ impl Config {
             pull_secrets,
             proxy,
             rollouts: rollouts.read()?,
+            hibernation,
             may_change: admission.read()?,
             nodes_are_added: meta.autoscaling,
             helpers: helpers.read()?,
@@ -213,6 +219,7 @@ struct File {
     backups: AllowedBackups,
     recovery: Recovery,
     rollouts: AllowedRollouts,
+    hibernation: Hibernation,
     tenants: Tenants,
     #[serde(rename = "imageLayout")]
     image_layout: Layout,

@@ -13,6 +13,8 @@ pub struct Gateway {
     pub named_port: u16,
     /// The namespace of Berth's own gateway, if tenants' API servers take clients' connections from the engines alone. Default: from everywhere.
     pub only_from: Option<String>,
+    /// The namespace of Berth's own gateway, if its replicas tell the operator there who calls and uses tenants. Default: nobody does.
+    pub namespace: Option<String>,
     /// What carries connections, without repetitions; at least one. Default: Berth's own gateway.
     pub engines: Vec<Engine>,
     /// Where routes of the Gateway API lead in from. Empty unless that is among the engines.
@@ -54,6 +56,7 @@ impl Default for Gateway {
             port: 6443,
             named_port: 6444,
             only_from: None,
+            namespace: None,
             engines: vec![Engine::Berth],
             parents: vec![],
         }
@@ -83,20 +86,21 @@ pub(super) struct OfFile {
     port: i64,
     named_port: i64,
     only_from: Option<String>,
+    namespace: Option<String>,
     engines: Vec<Engine>,
     parents: Vec<Parent>,
 }
 
 impl Default for OfFile {
     fn default() -> Self {
-        let Gateway { domain, port, named_port, only_from, engines, parents } = Gateway::default();
-        Self { domain, port: port.into(), named_port: named_port.into(), only_from, engines, parents }
+        let Gateway { domain, port, named_port, only_from, namespace, engines, parents } = Gateway::default();
+        Self { domain, port: port.into(), named_port: named_port.into(), only_from, namespace, engines, parents }
     }
 }
 
 impl OfFile {
     pub(super) fn read(self) -> Result<Gateway, String> {
-        let Self { domain, port, named_port, only_from, engines, parents } = self;
+        let Self { domain, port, named_port, only_from, namespace, engines, parents } = self;
         if domain.is_empty() {
             return Err(
                 "gateway.domain: it is missing. Set the DNS name below which each tenant gets one, such as api.example.com"
@@ -124,7 +128,7 @@ impl OfFile {
             ));
         }
         let engines = read_engines(&engines, &parents)?;
-        Ok(Gateway { domain, port, named_port, only_from, engines, parents })
+        Ok(Gateway { domain, port, named_port, only_from, namespace, engines, parents })
     }
 }
 
@@ -212,6 +216,8 @@ mod tests {
         assert_eq!(given.name("acme-0e1f2a3b"), "acme-0e1f2a3b.api.example.com");
         let only = read("gateway: {domain: api.example.com, onlyFrom: berth-gateway}").only_from;
         assert_eq!(only.as_deref(), Some("berth-gateway"));
+        let told = read("gateway: {domain: api.example.com, namespace: berth-gateway}").namespace;
+        assert_eq!(told.as_deref(), Some("berth-gateway"));
         let given = read("gateway: {domain: api-1.example, port: 443, namedPort: 444}");
         assert_eq!((given.port, given.named_port), (443, 444));
         assert_eq!(Config::parse("gateway: {domain: a.b, name: x}").unwrap().unknown, ["gateway.name"]);

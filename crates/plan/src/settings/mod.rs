@@ -7,6 +7,7 @@ mod config;
 pub mod flags;
 mod gateway;
 mod helpers;
+mod hibernation;
 pub(crate) mod may_change;
 mod rollouts;
 
@@ -16,6 +17,7 @@ pub use config::Config;
 pub use flags::Flags;
 pub use gateway::{Engine, Gateway, Parent};
 pub use helpers::HelperDefaults;
+pub use hibernation::Hibernation;
 pub use may_change::MayChange;
 pub use rollouts::Rollouts;
 
@@ -58,6 +60,8 @@ pub struct Settings {
     pub recoveries_per_hour: usize,
     /// How many tenants change their version at once, and when that stops.
     pub rollouts: Rollouts,
+    /// How many tenants connections wake.
+    pub hibernation: Hibernation,
     /// What keeps tenants apart from each other and from the meta cluster.
     pub isolation: Isolation,
     /// What writers of a `Cluster` may ask for.
@@ -225,6 +229,7 @@ impl Default for Settings {
             backups: Backups::default(),
             recoveries_per_hour: RECOVERIES,
             rollouts: Rollouts::default(),
+            hibernation: Hibernation::default(),
             isolation: Isolation::default(),
             writers: Writers::default(),
             vpc: VpcSettings::default(),

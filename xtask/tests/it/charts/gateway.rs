@@ -45,7 +45,10 @@ fn without_it_nothing_of_it_is_there() {
 #[test]
 fn the_operator_is_told_its_domain_and_port() {
     let told = |more: &[&str]| configuration(&on(more))["gateway"].clone();
-    let of = |port: u16, named: u16| json!({"domain": "api.example.com", "port": port, "namedPort": named, "engines": ["Berth"]});
+    let of = |port: u16, named: u16| {
+        let engines = ["Berth"];
+        json!({"domain": "api.example.com", "port": port, "namedPort": named, "engines": engines, "namespace": "berth-gateway"})
+    };
     assert_eq!(told(&[]), of(6443, 6444));
     assert_eq!(told(&["gateway.port=443", "gateway.namedPort=444"]), of(443, 444));
     assert_eq!(told(&["gateway.engines=null"]), of(6443, 6444), "values of an older chart");
@@ -87,6 +90,7 @@ fn each_engine_brings_its_own_and_no_more() {
         assert_eq!(told["gateway"]["parents"], json!([{"namespace": "edge", "name": "tls", "sectionName": "a"}]));
         assert_eq!(told["gateway"]["engines"].as_array().map(Vec::len), Some(1 + usize::from(own)));
         assert_eq!(told["gateway"]["onlyFrom"], "berth-gateway");
+        assert_eq!(told["gateway"]["namespace"].is_string(), own, "{engines}");
         assert_eq!(told["access"]["gateway"].is_string(), own, "{engines}");
         // The policy that holds the label of names is there with either.
         assert!(
@@ -139,14 +143,16 @@ fn limits_are_given_where_there_are_some() {
     };
     let most = ["--max-connections=10000", "--max-rate=500", "--max-connections-in-all=50000"];
     let source = ["--max-connections-per-source=5000", "--max-rate-per-source=200", "--max-opening-per-source=256"];
-    assert_eq!(args(&[]), [&most[..], &source].concat());
+    let held = ["--max-held=1000", "--max-held-per-tenant=50"];
+    assert_eq!(args(&[]), [&most[..], &source, &held].concat());
     let told = args(&[
         "gateway.maxRateInAll=1000000",
         "gateway.maxConnectionsPerSource=2000000",
         "gateway.maxRatePerSource=0",
+        "gateway.maxHeld=0",
     ]);
     let more = ["--max-rate-in-all=1000000", "--max-connections-per-source=2000000", "--max-rate-per-source=0"];
-    assert_eq!(told, [&most[..], &more, &["--max-opening-per-source=256"]].concat());
+    assert_eq!(told, [&most[..], &more, &["--max-opening-per-source=256", "--max-held=0", held[1]]].concat());
 }
 
 #[test]
@@ -157,7 +163,7 @@ fn where_it_is_the_only_way_the_operator_is_told_its_namespace() {
 }
 
 #[test]
-fn it_may_list_and_watch_two_kinds_and_do_nothing_else() {
+fn it_may_list_and_watch_two_kinds_and_write_leases_of_its_own_and_do_nothing_else() {
     let objects = on(&[]);
     let rules = json!([
         {"apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"]},
@@ -170,7 +176,47 @@ fn it_may_list_and_watch_two_kinds_and_do_nothing_else() {
     assert_eq!(the(&objects, "ClusterRoleBinding")["subjects"], subjects);
     assert_eq!(the(&objects, "Deployment")["spec"]["template"]["spec"]["serviceAccountName"], "berth-gateway");
     let bound = |o: &&Value| o["kind"] == "RoleBinding" && o["subjects"].to_string().contains("berth-gateway");
-    assert_eq!(objects.iter().filter(bound).count(), 0);
+    let all: Vec<_> = objects.iter().filter(bound).collect();
+    let [binding] = &all[..] else { panic!("{all:?}") };
+    assert_eq!(
+        (&binding["metadata"]["namespace"], &binding["roleRef"]["kind"]),
+        (&json!("berth-gateway"), &json!("Role"))
+    );
+    let role = |name: &str| {
+        let role = objects.iter().find(|o| o["kind"] == "Role" && o["metadata"]["name"] == name);
+        role.filter(|o| o["metadata"]["namespace"] == "berth-gateway").expect("a Role")["rules"].clone()
+    };
+    let leases =
+        |verbs: &[&str]| json!({"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": verbs});
+    assert_eq!(role("berth-gateway"), json!([leases(&["get", "create", "update"])]));
+    let mut own = leases(&["get", "update"]);
+    own["resourceNames"] = json!(["berth-gateway-operator"]);
+    assert_eq!(role("berth-operator-gateway"), json!([leases(&["list", "watch", "create"]), own]));
+}
+
+/// By Leases two know each other, and in these namespaces others are known by theirs.
+#[test]
+fn in_a_namespace_that_others_trust_it_tells_nobody() {
+    let access = ["access.enabled=true", "access.tls.secretName=x"];
+    for (more, tells) in [
+        (&[][..], true),
+        (&access, true),
+        (&["gateway.namespace=berth-system"], false),
+        (&[access[0], access[1], "gateway.namespace=berth-access"], false),
+        (&["gateway.namespace=berth-access"], true),
+    ] {
+        let objects = on(more);
+        assert_eq!(configuration(&objects)["gateway"]["namespace"].is_string(), tells, "{more:?}");
+        let of = |o: &&Value| o["kind"] == "Role" && o["metadata"]["name"].to_string().contains("gateway");
+        assert_eq!(objects.iter().filter(of).count(), if tells { 2 } else { 0 }, "{more:?}");
+        let container = the(&objects, "Deployment")["spec"]["template"]["spec"]["containers"][0].clone();
+        assert_eq!(container["env"].is_array(), tells, "{more:?}");
+        let ingress = the(&objects, "NetworkPolicy")["spec"]["ingress"].as_array().expect("rules").clone();
+        let operator = ingress.iter().find(|rule| rule["ports"][0]["port"] == 9443);
+        assert_eq!(operator.is_some(), tells, "{more:?}");
+        let peers = operator.map(|rule| rule["from"].as_array().expect("peers").len());
+        assert_eq!(peers, tells.then_some(1), "the operator alone");
+    }
 }
 
 #[test]

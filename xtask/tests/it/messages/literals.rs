@@ -22,6 +22,7 @@ const NOT_SHOWN: &[(&str, &str, &str)] = &[
     ("plan-cluster", "is not one of Berth's, or is being deleted", "somebody took its name: sleep/backup.rs"),
     ("plan-cluster", "a pod of kube-apiserver came back", "the tests in sleep/decide/tests.rs"),
     ("plan-cluster", "the backup before it was not proven", "the tests in sleep/decide/tests.rs"),
+    ("plan-cluster", "{field}: it stays awake, since clients in its VPC", "what its VPC lacks is said first"),
     ("plan-etcd", "{on}; then it sleeps", "what keeps it awake is said first"),
     ("plan-etcd", "what is under way to end", "what is under way is said first"),
     ("plan-etcd", "the upkeep of its databases to be done", "likewise"),

@@ -21,6 +21,7 @@ async fn the_schema_refuses_with_words_that_help() {
     let team = Team::new(server().await).await;
     let network = |services: &str, pods: &str| json!({"network": {"serviceCIDRs": [services], "podCIDRs": [pods]}});
     let ranges = |all: Value| json!({"endpoint": {"type": "Gateway", "gateway": {"sourceRanges": all}}});
+    let asleep = |hibernation: Value| json!({"hibernation": hibernation});
     let inside = |address: &str| json!({"endpoint": {"advertiseAddress": address}});
     let schedule = |one: Value| json!({"hibernation": {"schedules": [one]}});
     let long = "a".repeat(41);
@@ -131,6 +132,17 @@ async fn the_schema_refuses_with_words_that_help() {
         ),
         ("acme", json!({"endpoint": {"gateway": {"maxConnections": 9}}}), "endpoint.gateway needs type Gateway"),
         ("acme", ranges(json!(["203.0.113.7"])), "endpoint.gateway.sourceRanges: each must be a network in CIDR form"),
+        ("acme", asleep(json!({"afterIdle": "4m"})), "hibernation.afterIdle: must be a duration from 5m to 8760h"),
+        (
+            "acme",
+            asleep(json!({"wake": {"stayFor": "30s"}})),
+            "hibernation.wake.stayFor: must be a duration from 1m to 24h",
+        ),
+        (
+            "acme",
+            asleep(json!({"wake": {"from": ["10.0.0.1"]}})),
+            "hibernation.wake.from: each must be a network in CIDR",
+        ),
         ("acme", ranges(json!([])), "spec.endpoint.gateway.sourceRanges in body should have at least 1 items"),
         (
             "acme",

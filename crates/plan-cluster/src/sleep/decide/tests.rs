@@ -36,7 +36,9 @@ fn now() -> Timestamp {
 fn decide(world: &World) -> Next {
     let cause = String::new();
     let backup = world.recorded.then(|| "b".to_owned());
-    let record = SleepRecord { state: world.state, since: Time(now()), cause, failed: None, backup, hindrance: None };
+    let by_itself = ByItself::default();
+    let record =
+        SleepRecord { state: world.state, since: Time(now()), cause, failed: None, backup, hindrance: None, by_itself };
     let awaited = world.asks && world.state == SleepState::FallingAsleep && !world.recorded;
     let [workers, api, etcd] = world.pods;
     decide_sleep(&SleepView {
@@ -153,7 +155,8 @@ fn etcd_never_stops_under_its_clients_and_everything_ends_as_it_is_asked_for() {
 fn falling(backup: SleepBackup, named: Option<&str>, api_stopped: bool, minutes: i64) -> Next {
     let since = Time(now() - SignedDuration::from_mins(minutes));
     let (state, cause) = (SleepState::FallingAsleep, String::new());
-    let record = SleepRecord { state, since, cause, failed: None, backup: named.map(Into::into), hindrance: None };
+    let (before, by_itself) = (named.map(Into::into), ByItself::default());
+    let record = SleepRecord { state, since, cause, failed: None, backup: before, hindrance: None, by_itself };
     decide_sleep(&SleepView {
         now: now(),
         enabled: true,

@@ -92,6 +92,9 @@ const EFFECTS: &[(Kind, &str, Effect)] = &[
         Test("the_last_revision_is_backed_up_once_nothing_writes_and_before_etcd_stops"),
     ),
     (Kind::Cluster, "hibernation.schedules*", Test("it_sleeps_and_wakes_by_its_schedules_and_says_when")),
+    (Kind::Cluster, "hibernation.afterIdle", Test("one_that_nobody_uses_sleeps_and_a_connection_wakes_it")),
+    (Kind::Cluster, "hibernation.wake.stayFor", Test("woken_in_vain_it_sleeps_again_and_is_deaf_for_a_while")),
+    (Kind::Cluster, "hibernation.wake*", Test("one_that_nobody_uses_sleeps_and_a_connection_wakes_it")),
     (Kind::Cluster, "hibernation*", Test("what_works_by_the_api_stops_first_then_the_api_then_etcd")),
     (Kind::Cluster, "paused", Changes("Cluster.berth.dev/acme /status/phase")),
     (Kind::Etcd, "version", At("StatefulSet.apps/acme /spec/template")),
@@ -192,6 +195,9 @@ fn samples(kind: Kind) -> Vec<(&'static str, Vec<Value>)> {
     ];
     match kind {
         Kind::Cluster => all.extend([
+            ("hibernation.afterIdle", vec![json!("5m"), json!("1h"), json!("4m59s"), json!("8761h"), json!("")]),
+            ("hibernation.wake.from[]", vec![json!("192.0.{n}.0/24"), json!("2001:db8::/32"), json!("192.0.2.1")]),
+            ("hibernation.wake.stayFor", vec![json!("1m"), json!("10m"), json!("59s"), json!("25h"), json!("")]),
             ("upgrade.finalizeAfter", vec![json!("0s"), json!("1h30m"), json!("169h"), json!("")]),
             ("upgrade.progressDeadline", vec![json!("30s"), json!("1h30m"), json!("29s"), json!("25h"), json!("")]),
             ("upgrade.window.start", vec![json!("22:30"), json!("24:00"), json!("2:30")]),

@@ -1,7 +1,7 @@
 //! Connections whose other end has not shown who it is: so many at once. A new one is never refused: it takes the place of the oldest from where most
 //! came, so who fills the places keeps themselves out, and nobody else.
 
-use berth_edge::rate::place;
+use crate::rate::place;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -24,26 +24,26 @@ struct All {
 
 /// The places.
 #[derive(Clone, Debug)]
-pub(crate) struct Opening {
+pub(super) struct Opening {
     all: Arc<Mutex<All>>,
     most: usize,
 }
 
 /// One of them, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(super) struct Place {
     all: Arc<Mutex<All>>,
     id: u64,
     over: CancellationToken,
 }
 
 impl Opening {
-    pub(crate) fn new(most: usize) -> Self {
+    pub(super) fn new(most: usize) -> Self {
         Self { all: Arc::default(), most }
     }
 
     /// For who comes from there.
-    pub(crate) fn take(&self, client: IpAddr) -> Place {
+    pub(super) fn take(&self, client: IpAddr) -> Place {
         let (source, over) = (place(client), CancellationToken::new());
         let mut all = self.all.lock();
         if all.open.len() >= self.most
@@ -70,7 +70,7 @@ fn oldest_of_most(open: &[One]) -> Option<usize> {
 
 impl Place {
     /// Until somebody else has it.
-    pub(crate) async fn taken(&self) {
+    pub(super) async fn taken(&self) {
         self.over.cancelled().await;
     }
 }

@@ -1,6 +1,6 @@
-//! Leases in the namespace of `berth-access`: of its replicas, which are read, and the operator's own.
+//! Leases in the namespace of a program: of its replicas, which are read, and the operator's own.
 
-use berth_api::access::{ADDRESS, CERTIFICATE, LABEL, OPERATOR};
+use berth_edge::link::Names;
 use berth_kubeio::Io;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -16,11 +16,11 @@ const DEADLINE: Duration = Duration::from_secs(5);
 
 /// A replica, as it says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Replica {
-    pub(super) name: String,
-    pub(super) address: SocketAddr,
+pub(crate) struct Replica {
+    pub(crate) name: String,
+    pub(crate) address: SocketAddr,
     /// As PEM.
-    pub(super) certificate: String,
+    pub(crate) certificate: String,
 }
 
 pub(super) fn api(io: &Io, namespace: &str) -> Api<Lease> {
@@ -28,25 +28,30 @@ pub(super) fn api(io: &Io, namespace: &str) -> Api<Lease> {
 }
 
 /// Those of replicas.
-pub(super) fn watched() -> watcher::Config {
-    watcher::Config::default().labels(&format!("{LABEL}=true"))
+pub(super) fn watched(names: Names) -> watcher::Config {
+    watcher::Config::default().labels(&format!("{}=true", names.label))
 }
 
 /// All replicas, by what the watch tells.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Replicas {
+    names: Names,
     now: BTreeMap<String, Replica>,
     /// A list that is not whole yet.
     listed: BTreeMap<String, Replica>,
 }
 
 impl Replicas {
+    pub(super) fn new(names: Names) -> Self {
+        Self { names, now: BTreeMap::new(), listed: BTreeMap::new() }
+    }
+
     pub(super) fn see(&mut self, event: Event<Lease>) {
         match event {
             Event::Init => self.listed.clear(),
-            Event::InitApply(lease) => put(&mut self.listed, &lease),
+            Event::InitApply(lease) => put(self.names, &mut self.listed, &lease),
             Event::InitDone => self.now = std::mem::take(&mut self.listed),
-            Event::Apply(lease) => put(&mut self.now, &lease),
+            Event::Apply(lease) => put(self.names, &mut self.now, &lease),
             Event::Delete(lease) => drop(self.now.remove(&lease.name_any())),
         }
     }
@@ -56,10 +61,10 @@ impl Replicas {
     }
 }
 
-fn put(all: &mut BTreeMap<String, Replica>, lease: &Lease) {
+fn put(names: Names, all: &mut BTreeMap<String, Replica>, lease: &Lease) {
     let name = lease.name_any();
     let said = |key: &str| lease.annotations().get(key).cloned();
-    let replica = said(ADDRESS).and_then(|address| address.parse().ok()).zip(said(CERTIFICATE));
+    let replica = said(names.address).and_then(|address| address.parse().ok()).zip(said(names.certificate));
     match replica {
         Some((address, certificate)) => drop(all.insert(name.clone(), Replica { name, address, certificate })),
         None => drop(all.remove(&name)),
@@ -67,26 +72,26 @@ fn put(all: &mut BTreeMap<String, Replica>, lease: &Lease) {
 }
 
 /// Lets replicas know the operator by that certificate.
-pub(super) async fn publish(io: &Io, namespace: &str, certificate: &str) -> anyhow::Result<()> {
+pub(super) async fn publish(names: Names, io: &Io, namespace: &str, certificate: &str) -> anyhow::Result<()> {
     let leases = api(io, namespace);
     let write = async {
-        let live = leases.get_opt(OPERATOR).await?;
+        let live = leases.get_opt(names.operator).await?;
         if live
             .as_ref()
-            .is_some_and(|lease| lease.annotations().get(CERTIFICATE).is_some_and(|said| said == certificate))
+            .is_some_and(|lease| lease.annotations().get(names.certificate).is_some_and(|said| said == certificate))
         {
             return Ok(());
         }
         let metadata = ObjectMeta {
-            name: Some(OPERATOR.to_owned()),
-            annotations: Some(BTreeMap::from([(CERTIFICATE.to_owned(), certificate.to_owned())])),
+            name: Some(names.operator.to_owned()),
+            annotations: Some(BTreeMap::from([(names.certificate.to_owned(), certificate.to_owned())])),
             resource_version: live.as_ref().and_then(|lease| lease.metadata.resource_version.clone()),
             ..ObjectMeta::default()
         };
         let lease = Lease { metadata, ..Lease::default() };
         match live {
             None => leases.create(&PostParams::default(), &lease).await?,
-            Some(_) => leases.replace(OPERATOR, &PostParams::default(), &lease).await?,
+            Some(_) => leases.replace(names.operator, &PostParams::default(), &lease).await?,
         };
         Ok::<_, kube::Error>(())
     };
@@ -99,6 +104,17 @@ pub(super) async fn publish(io: &Io, namespace: &str, certificate: &str) -> anyh
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const ADDRESS: &str = "berth.dev/address";
+    const CERTIFICATE: &str = "berth.dev/certificate";
+    const NAMES: Names = Names {
+        program: "berth-some",
+        label: "berth.dev/some",
+        address: ADDRESS,
+        certificate: CERTIFICATE,
+        operator: "berth-some-operator",
+        longest: 1024,
+    };
 
     fn lease(name: &str, address: &str) -> Lease {
         let annotations =
@@ -117,7 +133,7 @@ mod tests {
 
     #[test]
     fn replicas_are_those_of_the_last_whole_list_and_what_came_since() {
-        let mut replicas = Replicas::default();
+        let mut replicas = Replicas::new(NAMES);
         for event in
             [Event::Init, Event::InitApply(lease("a", "10.0.0.1:9443")), Event::InitApply(lease("b", "b.example:9443"))]
         {
