@@ -36,6 +36,8 @@ pub(crate) struct Endpoint {
     /// The UID of its pod, if it is one: an address may be another pod's later.
     pub(crate) pod: String,
     pub(crate) is_ready: bool,
+    /// Its pod is to end.
+    pub(crate) ends: bool,
 }
 
 impl From<&Service> for ServiceFacts {
@@ -74,8 +76,10 @@ fn endpoint(listed: &Listed, port: u16) -> Option<Endpoint> {
     let ip: IpAddr = listed.addresses.first()?.parse().ok()?;
     let pod = listed.target_ref.as_ref().and_then(|target| target.uid.clone()).unwrap_or_default();
     // Not known is to be taken as ready, says the API.
-    let is_ready = listed.conditions.as_ref().and_then(|conditions| conditions.ready).unwrap_or(true);
-    Some(Endpoint { address: SocketAddr::new(ip, port), pod, is_ready })
+    let conditions = listed.conditions.as_ref();
+    let is_ready = conditions.and_then(|conditions| conditions.ready).unwrap_or(true);
+    let ends = conditions.and_then(|conditions| conditions.terminating).unwrap_or_default();
+    Some(Endpoint { address: SocketAddr::new(ip, port), pod, is_ready, ends })
 }
 
 #[cfg(test)]
@@ -103,6 +107,7 @@ mod tests {
             address: address.parse().unwrap(),
             pod: pod.to_owned(),
             is_ready,
+            ends: !is_ready,
         };
         let read = [at("10.0.0.1:6443", "u1", true), at("10.0.0.2:6443", "", false), at("[fd00::3]:6443", "", true)];
         assert_eq!(slice(&own, &ports, &endpoints), read);

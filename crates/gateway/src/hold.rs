@@ -8,6 +8,7 @@ use tokio::time::{sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::dial::dial;
+use crate::early::look;
 use crate::ended::Ended;
 use crate::held::Held;
 use crate::limits::Limits;
@@ -46,6 +47,7 @@ pub(crate) async fn hold(
     };
     tokio::select! {
         led = awake => led,
+        never = look(tenant) => match never {},
         () = left(caller.stream) => Err(Ended::ClientReset),
         () = sleep_until(until.into()) => Err(Ended::StillAsleep),
         () = stop.cancelled() => Err(Ended::Drained),

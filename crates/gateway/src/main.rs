@@ -14,6 +14,7 @@ mod copy;
 mod counts;
 mod dial;
 mod drain;
+mod early;
 mod ended;
 mod facts;
 mod held;

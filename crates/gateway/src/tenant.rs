@@ -21,6 +21,9 @@ use crate::idle::Uses;
 use crate::limits::Limits;
 use crate::table::Route;
 
+/// How long one that answers is taken as ready without being listed so: probes come each second, and lists after them.
+const EARLY: Duration = Duration::from_secs(10);
+
 /// One of them.
 #[derive(Debug)]
 pub(crate) struct Tenant {
@@ -38,6 +41,8 @@ pub(crate) struct Tenant {
     pub(crate) uses: Arc<Uses>,
     /// It is told whenever something about it may have changed.
     changes: watch::Sender<()>,
+    /// Held by who looks for an API server of it that answers before it is listed as ready.
+    pub(crate) looks: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -54,6 +59,10 @@ struct Server {
     address: SocketAddr,
     pod: String,
     is_ready: AtomicBool,
+    /// It starts, and may answer before it is listed as ready. False for ever once it was, or is to end.
+    starts: AtomicBool,
+    /// It starts and was seen to answer, so that until then it is taken as ready.
+    answers_until: Mutex<Option<Instant>>,
     open: AtomicUsize,
     /// Until then it is not tried, since it did not take a connection. None: it did.
     rests: Mutex<Option<Instant>>,
@@ -64,7 +73,8 @@ impl Tenant {
     pub(crate) fn new(cluster: ClusterName, has_row: bool, others: Arc<Traffic>) -> Self {
         let (ranges, changes) = (watch::Sender::new(None), watch::Sender::new(()));
         let (traffic, rate) = (Traffic::default(), OnceLock::new());
-        Self { cluster, has_row, traffic, others, ranges, rate, state: Mutex::default(), uses: Arc::default(), changes }
+        let (state, uses, looks) = (Mutex::default(), Arc::default(), tokio::sync::Mutex::default());
+        Self { cluster, has_row, traffic, others, ranges, rate, state, uses, changes, looks }
     }
 
     /// What is so from now on. Connections that are open stay as they are, but for those to API servers that are gone, and those from where none
@@ -110,6 +120,23 @@ impl Tenant {
         self.state.lock().hibernation.is_some()
     }
 
+    /// API servers that start.
+    pub(crate) fn starting(&self) -> Vec<SocketAddr> {
+        let state = self.state.lock();
+        let starts = state.servers.iter().filter(|server| server.starts.load(Relaxed));
+        starts.map(|server| server.address).collect()
+    }
+
+    /// One that starts answers, and is taken as ready for a moment, in which it gets listed so.
+    pub(crate) fn answers_early(&self, address: SocketAddr) {
+        let state = self.state.lock();
+        if let Some(server) = state.servers.iter().find(|server| server.address == address) {
+            *server.answers_until.lock() = Some(Instant::now() + EARLY);
+        }
+        drop(state);
+        self.changes.send_replace(());
+    }
+
     /// Changes whenever something about it may have.
     pub(crate) fn changes(&self) -> watch::Receiver<()> {
         self.changes.subscribe()
@@ -138,14 +165,14 @@ impl Tenant {
     pub(crate) fn pick(&self, tried: &[SocketAddr], now: Instant, patience: Duration) -> Result<Lease, Ended> {
         let mut state = self.state.lock();
         let candidate = |server: &Arc<Server>| Candidate {
-            is_fit: server.is_ready.load(Relaxed)
+            is_fit: server.is_fit(now)
                 && !tried.contains(&server.address)
                 && server.rests.lock().is_none_or(|until| until <= now),
             open: server.open.load(Relaxed),
         };
         let candidates: Vec<_> = state.servers.iter().map(candidate).collect();
         let Some(at) = choose(&candidates, state.turn) else {
-            let some_are_ready = state.servers.iter().any(|server| server.is_ready.load(Relaxed));
+            let some_are_ready = state.servers.iter().any(|server| server.is_fit(now));
             return Err(if some_are_ready { Ended::Unreachable } else { Ended::NoApiServer });
         };
         state.turn = at + 1;
@@ -168,18 +195,28 @@ impl Server {
         (self.address, &self.pod) == (endpoint.address, &endpoint.pod)
     }
 
+    fn is_fit(&self, now: Instant) -> bool {
+        self.is_ready.load(Relaxed) || self.answers_until.lock().is_some_and(|until| now < until)
+    }
+
     /// As it is listed now; its connections are those of the one that was known.
     fn of(endpoint: &Endpoint, known: Option<Arc<Self>>) -> Arc<Self> {
         let new = || Self {
             address: endpoint.address,
             pod: endpoint.pod.clone(),
             is_ready: AtomicBool::default(),
+            starts: AtomicBool::new(true),
+            answers_until: Mutex::default(),
             open: AtomicUsize::default(),
             rests: Mutex::default(),
             gone: CancellationToken::new(),
         };
         let server = known.unwrap_or_else(|| Arc::new(new()));
         server.is_ready.store(endpoint.is_ready, Relaxed);
+        if endpoint.is_ready || endpoint.ends {
+            server.starts.store(false, Relaxed);
+            *server.answers_until.lock() = None;
+        }
         server
     }
 }
@@ -262,6 +299,7 @@ pub(crate) mod tests {
             address: address.parse().unwrap(),
             pod: (*pod).to_owned(),
             is_ready: *is_ready,
+            ends: false,
         };
         Route {
             cluster: ClusterName { namespace: "team-a".to_owned(), name: name.to_owned() },

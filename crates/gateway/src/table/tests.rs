@@ -26,7 +26,7 @@ fn home(cluster: &str) -> String {
 }
 
 fn at(address: &str, pod: &str, is_ready: bool) -> Endpoint {
-    Endpoint { address: address.parse().unwrap(), pod: pod.to_owned(), is_ready }
+    Endpoint { address: address.parse().unwrap(), pod: pod.to_owned(), is_ready, ends: false }
 }
 
 fn slice(cluster: &str, name: &str, endpoints: &[Endpoint]) -> (Key, SliceFacts) {

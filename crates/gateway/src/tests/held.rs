@@ -4,6 +4,8 @@ use super::*;
 use crate::hello::tests::hello;
 use crate::proxy::tests::{authority_of, named_header};
 use berth_contract::gateway::Hibernates;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 /// Asleep, and a connection wakes it.
 fn sleeps(name: &str, from: Option<&str>) -> Route {
@@ -181,4 +183,76 @@ async fn a_gateway_that_ends_holds_nobody() {
     world.gateway.stop.cancel();
     assert_eq!(tokio::time::timeout(SOON, stream.read(&mut [0; 1])).await.unwrap().unwrap(), 0);
     world.ended(Ended::Drained).await;
+}
+
+/// A stand-in that is asked how it is; before it is told so, it answers what an API server answers whose hooks are under way.
+async fn says_ready(server: &Server, is_ready: Arc<AtomicBool>) -> (SocketAddr, Arc<AtomicUsize>) {
+    let (listener, asked) = (TcpListener::bind("127.0.0.1:0").await.unwrap(), Arc::new(AtomicUsize::default()));
+    let (address, behind, count) = (listener.local_addr().unwrap(), server.address, asked.clone());
+    let own = rcgen::generate_simple_self_signed(vec!["any.example.com".to_owned()]).unwrap();
+    let key = PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
+    let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![own.cert.der().clone()], key.into())
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let (is_ready, count, acceptor) = (is_ready.clone(), count.clone(), acceptor.clone());
+            tokio::spawn(async move {
+                // Whose ClientHello has no name asks how it is.
+                let mut first = [0; 2048];
+                let read = stream.peek(&mut first).await?;
+                if String::from_utf8_lossy(&first[..read]).contains("example.com") {
+                    let mut server = TcpStream::connect(behind).await?;
+                    tokio::io::copy_bidirectional(&mut stream, &mut server).await?;
+                    return Ok(());
+                }
+                let mut tls = acceptor.accept(stream).await?;
+                let mut question = vec![0; 256];
+                let read = tls.read(&mut question).await?;
+                let question = String::from_utf8_lossy(&question[..read]).into_owned();
+                assert!(question.starts_with("GET /readyz?exclude=poststarthook/rbac/bootstrap-roles HTTP/1.1\r\n"));
+                count.fetch_add(1, Relaxed);
+                let code = if is_ready.load(Relaxed) { "200 OK" } else { "500 Internal Server Error" };
+                tls.write_all(format!("HTTP/1.1 {code}\r\nContent-Length: 0\r\n\r\n").as_bytes()).await?;
+                tls.shutdown().await
+            });
+        }
+    });
+    (address, asked)
+}
+
+#[tokio::test]
+async fn an_api_server_that_starts_is_asked_how_it_is_and_used_before_it_is_listed_as_ready() {
+    let world = World::start(longer(SOON));
+    let (acme, is_ready) = (Server::start("acme").await, Arc::new(AtomicBool::default()));
+    let (address, asked) = says_ready(&acme, is_ready.clone()).await;
+    let starts = Route { endpoints: leads("acme", &[(address, false)]).endpoints, ..sleeps("acme", None) };
+    world.has_routes(vec![starts.clone()]);
+    let stream = world.connect().await;
+    let told = asked.clone();
+    tokio::spawn(async move {
+        while told.load(Relaxed) < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        is_ready.store(true, Relaxed);
+    });
+    let mut tls = acme.client(stream, "acme.example.com").await.unwrap();
+    assert_eq!(read(&mut tls, 5).await, "acme\n");
+    works(&mut tls).await;
+    // Nobody waits: nobody asks, and who comes meanwhile is served.
+    let before = asked.load(Relaxed);
+    works(&mut acme.through(&world, "acme").await).await;
+    assert_eq!(asked.load(Relaxed), before);
+    // One that is to end is not asked.
+    let mut ends = starts.clone();
+    ends.endpoints[0].ends = true;
+    world.has_routes(vec![ends]);
+    let _waits = calls(&world, "acme").await;
+    held(&world, 1).await;
+    tokio::time::sleep(Duration::from_millis(250)).await;
+    assert_eq!(asked.load(Relaxed), before);
 }
