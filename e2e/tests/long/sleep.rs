@@ -112,7 +112,7 @@ fn berth(world: &World, tenant: &Tenant<'_>, arguments: &[&str]) -> Result<Strin
     Ok(text(&output.stdout))
 }
 
-/// The first call against a tenant that sleeps is answered; what looks and says no more wakes it in vain; nobody uses it, and it sleeps again.
+/// The first call against a tenant that sleeps is answered; nobody uses it, it sleeps again, and another operator wakes it as well.
 #[test]
 #[ignore = "make test-all: real pods behind the gateway, and minutes without a client"]
 fn a_connection_wakes_it() {
