@@ -145,5 +145,5 @@ fn a_connection_wakes_it() {
         kubectl.run(&["get", "configmap", "before"])?;
         tenant.wait_ready()?;
         tenant.delete()
-    })
+    });
 }
