@@ -144,10 +144,13 @@ async fn statuses(team: &Team) -> Dump {
     status.into_iter().collect()
 }
 
-/// A Job that a test before this one left elsewhere, or what is beside it: the operator clears that up whenever it comes to it.
+/// What a test before this one left elsewhere, such as a Job, what is beside it, or an etcd of its own team that is deleted: the operator clears that
+/// up whenever it comes to it.
 fn is_swept(team: &Team, call: &Call) -> bool {
     let is_own = [&team.ns, &team.cp_namespace].contains(&&call.namespace);
-    call.verb == Verb::Delete && ["jobs", "secrets", "networkpolicies"].contains(&&*call.resource) && !is_own
+    let is_of_a_team = call.namespace.starts_with("team-");
+    let is_beside_a_job = ["jobs", "secrets", "networkpolicies"].contains(&&*call.resource);
+    call.verb == Verb::Delete && !is_own && (is_of_a_team || is_beside_a_job)
 }
 
 /// Waits until no call was made, and none was under way, for a moment.
