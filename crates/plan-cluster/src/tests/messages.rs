@@ -12,6 +12,7 @@ mod nodes;
 mod pods;
 mod preflight;
 mod revision;
+mod sizes;
 mod sleep;
 mod turn;
 mod vpc;
@@ -506,6 +507,7 @@ pub(crate) fn situations() -> Vec<Situation> {
         .chain(pull_secrets::situations())
         .chain(revision::situations())
         .chain(turn::situations())
+        .chain(sizes::situations())
         .chain(sleep::situations())
         .chain(update::situations())
         .chain(helpers::situations())
