@@ -1,9 +1,10 @@
 //! Bytes from one side to the other, both ways.
 
 use berth_edge::socket;
+use std::cell::RefCell;
 use std::io::{self, ErrorKind};
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::net::TcpStream;
 
@@ -11,10 +12,22 @@ use crate::counts::Traffic;
 use crate::ended::Ended;
 use crate::idle::Using;
 
-/// Read at once. There is a buffer only while there is something to copy: connections are idle most of the time.
-const BUFFER: usize = 8 * 1024;
+/// Read at once. Calls of the kernel cost more than bytes do.
+const MUCH: usize = 64 * 1024;
+/// Read at once while much waits for who takes little.
+const LITTLE: usize = 8 * 1024;
+/// How much may wait, of all connections, before less is read at once.
+const ROOM: usize = 16 * 1024 * 1024;
 /// So often a connection is read from before others have their turn.
-const TURN: usize = 16;
+const TURN: usize = 4;
+
+/// Bytes that were read and not yet written, of all connections.
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// Nothing stays in it: connections are idle most of the time, and have no buffer of their own.
+    static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; MUCH]);
+}
 
 /// Bytes of one connection.
 #[derive(Debug, Default)]
@@ -76,31 +89,76 @@ async fn one_way(
 ) -> Result<(), Ended> {
     loop {
         from.readable().await.map_err(|_| from_gone)?;
-        let mut buffer = Vec::with_capacity(BUFFER);
         let mut has_more = true;
         for _ in 0..TURN {
-            buffer.clear();
-            match from.try_read_buf(&mut buffer) {
-                Ok(0) => {
-                    socket::end(to);
-                    return Ok(());
-                }
-                Ok(bytes) => {
-                    write(to, &buffer).await.map_err(|_| to_gone)?;
+            match pass(from, to) {
+                Passed::All(bytes) => count(bytes),
+                Passed::Some(bytes, rest) => {
+                    write(to, &rest.0).await.map_err(|_| to_gone)?;
                     count(bytes);
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                Passed::Nothing => {
                     has_more = false;
                     break;
                 }
-                Err(_) => return Err(from_gone),
+                Passed::Ended => {
+                    socket::end(to);
+                    return Ok(());
+                }
+                Passed::FromGone => return Err(from_gone),
+                Passed::ToGone => return Err(to_gone),
             }
         }
-        drop(buffer);
         if has_more {
             tokio::task::yield_now().await;
         }
     }
+}
+
+/// What came of one read and one write, without waiting.
+enum Passed {
+    /// So many bytes were read and written.
+    All(usize),
+    /// So many were read; these still have to be written.
+    Some(usize, Rest),
+    Nothing,
+    Ended,
+    FromGone,
+    ToGone,
+}
+
+/// It is counted as long as it waits.
+struct Rest(Vec<u8>);
+
+impl Rest {
+    fn new(bytes: &[u8]) -> Self {
+        WAITING.fetch_add(bytes.len(), Relaxed);
+        Self(bytes.to_vec())
+    }
+}
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        WAITING.fetch_sub(self.0.len(), Relaxed);
+    }
+}
+
+fn pass(from: &TcpStream, to: &TcpStream) -> Passed {
+    let most = if WAITING.load(Relaxed) < ROOM { MUCH } else { LITTLE };
+    BUFFER.with_borrow_mut(|buffer| {
+        let bytes = match from.try_read(&mut buffer[..most]) {
+            Ok(0) => return Passed::Ended,
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Passed::Nothing,
+            Err(_) => return Passed::FromGone,
+        };
+        match to.try_write(&buffer[..bytes]) {
+            Ok(written) if written == bytes => Passed::All(bytes),
+            Ok(written) => Passed::Some(bytes, Rest::new(&buffer[written..bytes])),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Passed::Some(bytes, Rest::new(&buffer[..bytes])),
+            Err(_) => Passed::ToGone,
+        }
+    })
 }
 
 async fn write(to: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
