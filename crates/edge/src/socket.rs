@@ -4,15 +4,18 @@ use anyhow::{Context as _, Result};
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 
 /// Connections that wait to be accepted; the kernel may allow fewer (`net.core.somaxconn`).
 const BACKLOG: i32 = 4096;
 
-/// One on which nothing happens is asked after 30 s whether the other end is still there, and after 30 s without an answer it is not. Load balancers
-/// forget a connection sooner than a watch has something to say.
-const QUIET: Duration = Duration::from_secs(30);
+/// One on which nothing happens is asked after 15 to 30 s whether the other end is still there, and after 30 s without an answer it is not. Load
+/// balancers forget a connection sooner than a watch has something to say. Each has its own time: thousands that came together, as after a restart, would
+/// be asked together, and the kernel drops what one of its CPUs cannot take at once (`net.core.netdev_max_backlog`), again and again of the same ones.
+const QUIET: RangeInclusive<u64> = 15..=30;
 const AGAIN: Duration = Duration::from_secs(10);
 const TRIES: u32 = 3;
 
@@ -84,12 +87,19 @@ pub fn set_up_server(stream: &TcpStream) -> io::Result<()> {
 
 fn set_up_for(stream: &TcpStream, answers: Duration) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let keepalive = TcpKeepalive::new().with_time(QUIET).with_interval(AGAIN).with_retries(TRIES);
+    let keepalive = TcpKeepalive::new().with_time(quiet()).with_interval(AGAIN).with_retries(TRIES);
     let socket = SockRef::from(stream);
     socket.set_tcp_keepalive(&keepalive)?;
     socket.set_tcp_user_timeout(Some(answers))?;
     socket.set_recv_buffer_size(KEPT)?;
     socket.set_send_buffer_size(KEPT)
+}
+
+/// Of [`QUIET`], in turns.
+fn quiet() -> Duration {
+    static TURN: AtomicU64 = AtomicU64::new(0);
+    let (first, last) = (QUIET.start(), QUIET.end());
+    Duration::from_secs(first + TURN.fetch_add(1, Relaxed) % (last - first + 1))
 }
 
 /// Says that nothing more will be sent. What was written before is sent.
