@@ -26,10 +26,9 @@ use crate::serve::Access;
 const MOST: usize = 10_000;
 const MOST_OF_ONE: usize = 2_000;
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
-/// How long a caller has for TLS, and for the headers of a call.
+/// How long a caller has for TLS.
 const TLS_WITHIN: Duration = Duration::from_secs(10);
-const HEADERS_WITHIN: Duration = Duration::from_secs(10);
-/// A connection without a call is ended: soon if it never had one, and later if it had.
+/// A connection without a call is ended: soon if it never had one, and later if it had. A call begins once all of its headers are there.
 const FIRST_CALL_WITHIN: Duration = Duration::from_secs(20);
 const IDLE: Duration = Duration::from_mins(5);
 const LOOK: Duration = Duration::from_secs(5);
@@ -98,7 +97,8 @@ async fn one(access: Arc<Access>, stream: TcpStream, client: SocketAddr, accepto
     // As it was agreed on by TLS: whoever says nothing is not waited for to find out.
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder = if is_http2 { builder.http2_only() } else { builder.http1_only() };
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_buf_size(HEADERS as usize);
+    // hyper's own timer for headers would end connections of HTTP/1.1 that are idle between two calls: `idle` ends those that take too long.
+    builder.http1().header_read_timeout(None).max_buf_size(HEADERS as usize);
     builder
         .http2()
         .timer(TokioTimer::new())
