@@ -91,6 +91,13 @@ impl Program {
         self.metric("berth_gateway_connections").await
     }
 
+    /// Why connections have ended, and how many, as its metrics say.
+    pub(crate) async fn ends(&self) -> Result<String> {
+        let answer = self.get("/metrics").await?;
+        let ends = answer.lines().filter_map(|line| line.strip_prefix("berth_gateway_connections_ended_total"));
+        Ok(ends.filter(|line| !line.ends_with(" 0")).collect::<Vec<_>>().join(", "))
+    }
+
     /// Debian's, which leads these names there.
     pub(crate) async fn haproxy(names: &[(String, SocketAddr)]) -> Result<Self> {
         let dir = tempfile::tempdir()?;

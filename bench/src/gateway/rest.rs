@@ -51,7 +51,7 @@ pub(crate) async fn run(world: &World, room: usize) -> Result<Vec<Figure>> {
     let open = gateway.open().await?;
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
     let count = watches.len() as f64;
-    ensure!(open >= count, "of {count} watches {open} are open");
+    ensure!(open >= count, "of {count} watches {open} are open; ended: {}", gateway.ends().await?);
     Ok(vec![
         Figure::new("gateway.rest_watches", "", vec![count]),
         Figure::new("gateway.empty_rss", "MiB", vec![empty.rss]),

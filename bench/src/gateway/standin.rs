@@ -17,7 +17,7 @@ pub(crate) enum Does {
     Echo,
     /// Writes so many bytes.
     Pour(usize),
-    /// Nothing: it hangs.
+    /// Nothing, until the client ends.
     Hang,
 }
 
@@ -78,7 +78,7 @@ async fn serve(mut stream: TcpStream, does: Does) -> io::Result<()> {
             }
             Ok(())
         }
-        Does::Hang => std::future::pending().await,
+        Does::Hang => read_to_end(&mut stream, &mut buffer).await,
     }
 }
 
