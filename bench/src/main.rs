@@ -2,6 +2,7 @@
 
 mod audit;
 mod backups;
+mod called;
 mod conformance;
 mod etcd;
 mod fleet;
@@ -26,6 +27,7 @@ mod upgrade;
 use clap::{Parser, Subcommand};
 use kube::Client;
 use report::{Figure, Targets, report};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -111,6 +113,9 @@ enum Part {
         /// Minutes asleep that are measured. 0: none.
         #[arg(long, default_value_t = 15)]
         minutes: u64,
+        /// Where the gateway is, by which tenants are called. `make bench` fills it in.
+        #[arg(long)]
+        gateway: SocketAddr,
     },
     /// What one tenant's processes take with many nodes, and while everything is listed.
     Nodes {
@@ -276,8 +281,9 @@ async fn main() -> anyhow::Result<()> {
             return report::keep(&args.out, &idle::compare(&client, *minutes, only).await?, |_| None);
         }
         Part::Idle { minutes, .. } => figures.extend(idle::alone(&client, *minutes).await?),
-        Part::Sleep { at_once, minutes } => {
+        Part::Sleep { at_once, minutes, gateway } => {
             let sizes = sleep::Sizes { runs: args.runs, at_once: *at_once, minutes: *minutes };
+            figures.extend(called::run(&client, *gateway, &sizes).await?);
             figures.extend(sleep::run(&client, &args.audit_log, &sizes).await?);
         }
         Part::Nodes { nodes, pods, lists, of } => {

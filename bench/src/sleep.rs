@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Between two looks at one tenant.
 const PAUSE: Duration = Duration::from_millis(20);
-const TIMEOUT: Duration = Duration::from_mins(5);
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(5);
 
 /// How it is measured.
 pub(crate) struct Sizes {
@@ -103,7 +103,7 @@ async fn ask_for(client: &Client, all: &[String], sleep: bool) -> anyhow::Result
 }
 
 /// Seconds since then when its status says so.
-async fn reaches(client: &Client, name: &str, state: SleepState, since: Instant) -> anyhow::Result<f64> {
+pub(crate) async fn reaches(client: &Client, name: &str, state: SleepState, since: Instant) -> anyhow::Result<f64> {
     let api: Api<Cluster> = Api::namespaced(client.clone(), tenant::TEAM);
     loop {
         let status = api.get(name).await?.status.unwrap_or_default();

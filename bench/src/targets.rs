@@ -3,7 +3,7 @@
 use crate::Figure;
 
 /// The figure, the most that it may be, and the number of tenants that this is meant for, if it depends on that.
-const TARGETS: [(&str, f64, Option<usize>); 66] = [
+const TARGETS: [(&str, f64, Option<usize>); 69] = [
     ("single.ratio", 1.4, None),
     ("single.ready", 9.0, None),
     ("single.deleted", 6.0, None),
@@ -30,6 +30,9 @@ const TARGETS: [(&str, f64, Option<usize>); 66] = [
     ("sleep.answers", 6.0, None),
     ("sleep.answers_worst", 8.0, None),
     ("sleep.many_answer", 25.0, Some(10)),
+    ("called.answers", 6.0, None),
+    ("called.answers_worst", 8.0, None),
+    ("called.many_answer", 25.0, Some(10)),
     ("sleep.pods", 0.0, None),
     ("sleep.writes", 0.0, None),
     ("sleep.reads", 2.0, None),
@@ -127,6 +130,7 @@ mod tests {
             include_str!("upgrade.rs"),
             include_str!("fleet.rs"),
             include_str!("sleep.rs"),
+            include_str!("called.rs"),
             include_str!("gateway/access.rs"),
             include_str!("gateway/bytes.rs"),
             include_str!("gateway/calls.rs"),

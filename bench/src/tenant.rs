@@ -121,9 +121,13 @@ pub(crate) fn value(secret: &Secret) -> anyhow::Result<String> {
 
 /// An authenticated `GET /api/v1/namespaces` over a new connection, as a `kubectl get ns` makes it.
 pub(crate) async fn ask(kubeconfig: &str) -> anyhow::Result<()> {
-    let kubeconfig = Kubeconfig::from_yaml(kubeconfig)?;
+    ask_within(Kubeconfig::from_yaml(kubeconfig)?, Duration::from_secs(1)).await
+}
+
+/// Likewise. `connects`: when the client gives up a connection that is not yet open, TLS included.
+pub(crate) async fn ask_within(kubeconfig: Kubeconfig, connects: Duration) -> anyhow::Result<()> {
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    config.connect_timeout = Some(Duration::from_secs(1));
+    config.connect_timeout = Some(connects);
     config.read_timeout = Some(Duration::from_secs(5));
     let api: Api<Namespace> = Api::all(Client::try_from(config)?);
     api.list(&ListParams::default()).await?;

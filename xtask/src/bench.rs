@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::demo::{Demo, Store};
+use crate::demo::{Demo, Store, gateway_values};
 use crate::images::{self, Profile, devcluster, install_here, release_dir, release_programs};
 use crate::root;
 use crate::shell::{Result, cache, output, run, say, state};
@@ -23,12 +23,18 @@ pub(crate) fn run_all(args: &[String]) -> Result<()> {
     let images = images::build(Profile::Release)?;
     let dir = root().join("target/bench");
     let has = |part: &str| args.iter().any(|a| a == part);
-    let (scale, fleet, etcd) = (has("scale"), has("fleet"), has("etcd"));
+    let (scale, fleet, etcd, sleep) = (has("scale"), has("fleet"), has("etcd"), has("sleep"));
+    let mut values = vec!["operator.replicas=1".to_owned()];
+    if sleep {
+        // One tenant is called again and again.
+        values.push("hibernation.perTenantPerHour=1000".into());
+        values.extend(gateway_values());
+    }
     let store = if etcd { Store::S3 } else { Store::None };
     let (cluster, demo) = if scale || fleet {
         (BARE, Demo::bring_up_bare(BARE.into(), dir.join("scale"), &images, &pretended_store())?)
     } else {
-        (CLUSTER, Demo::bring_up(CLUSTER.into(), dir.clone(), &images, &["operator.replicas=1".into()], store)?)
+        (CLUSTER, Demo::bring_up(CLUSTER.into(), dir.clone(), &images, &values, store)?)
     };
     let conformance = has("conformance");
     let machines = conformance || has("machines");
@@ -53,6 +59,9 @@ pub(crate) fn run_all(args: &[String]) -> Result<()> {
         bench.arg("all");
     }
     bench.args(args);
+    if sleep {
+        bench.arg("--gateway").arg(demo.gateway_address()?);
+    }
     if scale {
         bench.arg("--operator").arg(&images.operator.binary);
     }

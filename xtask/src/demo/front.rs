@@ -47,6 +47,13 @@ impl Demo {
         output(self.kubectl().args(["get", "nodes", "-o", address]))
     }
 
+    /// Where the gateway of [`gateway_values`] is, once it runs: `IP:port`.
+    pub(crate) fn gateway_address(&self) -> Result<String> {
+        let rollout = ["-n", GATEWAY, "rollout", "status", "deployment/berth-gateway", "--timeout=120s"];
+        output(self.kubectl().args(rollout))?;
+        Ok(format!("{}:{GATEWAY_PORT}", self.node()?))
+    }
+
     fn ca_file(&self) -> PathBuf {
         self.dir.join("access-ca.crt")
     }
@@ -164,8 +171,12 @@ impl Demo {
     }
 }
 
-fn values() -> Vec<String> {
-    let of_gateway = [
+/// One node has no load balancer that would have to learn who is gone.
+const OF_BOTH: [&str; 4] = ["replicas=1", "service.type=NodePort", "preStopSeconds=1", "drainSeconds=5"];
+
+/// Values of the chart for the gateway at a port of the node.
+pub(crate) fn gateway_values() -> Vec<String> {
+    let own = [
         "enabled=true".to_owned(),
         "domain=demo.test".to_owned(),
         format!("port={GATEWAY_PORT}"),
@@ -173,18 +184,21 @@ fn values() -> Vec<String> {
         format!("service.nodePort={GATEWAY_PORT}"),
         format!("service.namedNodePort={NAMED_PORT}"),
     ];
-    let of_access = [
+    of("gateway", &own)
+}
+
+fn values() -> Vec<String> {
+    let own = [
         "enabled=true".to_owned(),
         "createNamespace=false".to_owned(),
         format!("tls.secretName={CERTIFICATE}"),
         format!("service.nodePort={ACCESS_PORT}"),
     ];
-    // One node has no load balancer that would have to learn who is gone.
-    let of_both = ["replicas=1", "service.type=NodePort", "preStopSeconds=1", "drainSeconds=5"];
-    let of = |part: &'static str, own: Vec<String>| {
-        own.into_iter().chain(of_both.map(str::to_owned)).map(move |value| format!("{part}.{value}"))
-    };
-    of("gateway", of_gateway.into()).chain(of("access", of_access.into())).collect()
+    [gateway_values(), of("access", &own)].concat()
+}
+
+fn of(part: &str, own: &[String]) -> Vec<String> {
+    own.iter().map(String::as_str).chain(OF_BOTH).map(|value| format!("{part}.{value}")).collect()
 }
 
 /// A path as one types it in the checkout.

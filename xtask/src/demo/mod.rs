@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 
 use self::front::Try;
 use self::steps::Steps;
+pub(crate) use self::front::gateway_values;
 pub(crate) use self::store::Store;
 use crate::images::{self, Images, Profile, demo_dir, demo_name, devcluster};
 use crate::root;
