@@ -22,7 +22,7 @@ const CONNECTS: Duration = Duration::from_secs(10);
 pub(crate) async fn run(client: &Client, gateway: SocketAddr, sizes: &Sizes) -> anyhow::Result<Vec<Figure>> {
     let one = ["called-one".to_owned()];
     let spec = json!({"endpoint": {"type": "Gateway"}, "hibernation": {"wake": {"onConnect": true}}});
-    tenant::create_with(client, &one, &spec).await?;
+    tenant::create_unasked(client, &one, &spec).await?;
     let (mut answers, mut tries) = (vec![], vec![]);
     for run in 0..sizes.runs {
         fall_asleep(client, &one).await?;
@@ -35,7 +35,7 @@ pub(crate) async fn run(client: &Client, gateway: SocketAddr, sizes: &Sizes) -> 
     tenant::delete(client, &one).await?;
 
     let many: Vec<String> = (0..sizes.at_once).map(|i| format!("called-{i}")).collect();
-    tenant::create_with(client, &many, &spec).await?;
+    tenant::create_unasked(client, &many, &spec).await?;
     fall_asleep(client, &many).await?;
     let began = Instant::now();
     let called = try_join_all(many.iter().map(|name| call(client, gateway, name, began))).await?;

@@ -101,16 +101,31 @@ async fn one(
         }
         tokio::time::sleep(pause).await;
     };
+    Ok((answers, ready(client, name, started, pause).await?))
+}
+
+/// Seconds since then when it is ready.
+async fn ready(client: &Client, name: &str, since: Instant, pause: Duration) -> anyhow::Result<f64> {
+    let api: Api<Cluster> = Api::namespaced(client.clone(), TEAM);
     loop {
         let conditions = api.get(name).await?.status.map(|s| s.conditions).unwrap_or_default();
         if conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True") {
-            return Ok((answers, started.elapsed().as_secs_f64()));
+            return Ok(since.elapsed().as_secs_f64());
         }
-        if started.elapsed() > TIMEOUT {
+        if since.elapsed() > TIMEOUT {
             bail!("{name} is not ready after {TIMEOUT:?}: {conditions:?}");
         }
         tokio::time::sleep(pause).await;
     }
+}
+
+/// Creates them all at once and waits until each is ready, but asks none of them.
+pub(crate) async fn create_unasked(client: &Client, all: &[String], spec: &Value) -> anyhow::Result<()> {
+    let (api, since): (Api<Cluster>, _) = (Api::namespaced(client.clone(), TEAM), Instant::now());
+    for name in all {
+        api.create(&PostParams::default(), &cluster(name, spec)?).await?;
+    }
+    try_join_all(all.iter().map(|name| ready(client, name, since, pause(all.len())))).await.map(drop)
 }
 
 /// The kubeconfig in a Secret.
