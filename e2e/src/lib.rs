@@ -31,6 +31,7 @@ pub mod rest;
 pub mod revisions;
 pub mod run;
 pub mod s3;
+pub mod scanner;
 pub mod suite;
 pub mod tenant;
 pub mod values;

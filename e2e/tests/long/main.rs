@@ -41,4 +41,5 @@ mod vpc_hooks;
 mod vpc_net;
 mod vpc_outages;
 mod vpc_provider;
+mod woken;
 mod workers;

@@ -2,17 +2,13 @@
 //! clients go on by themselves.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use berth_e2e::{
-    Kubectl, Outside, Tenant, World, Writer, apps, core, paths, run, tenant::condition, until, until_within,
-};
+use berth_e2e::{Outside, Tenant, World, Writer, apps, core, paths, run, tenant::condition, until};
 use serde_json::{Value, json};
 
-use crate::gateway;
-
-/// How often.
+/// How often; `BERTH_E2E_SLEEPS` says otherwise.
 const TIMES: usize = 3;
 
 #[test]
@@ -29,7 +25,8 @@ fn by_hand(world: &World) -> Result<()> {
     let tenant = Tenant::ready(world, "sleeper", &json!({}))?;
     let outside = Outside::start(&tenant)?;
     let writer = Writer::start(&tenant.kubeconfig()?);
-    for n in 0..TIMES {
+    let times = std::env::var("BERTH_E2E_SLEEPS").ok().and_then(|times| times.parse().ok()).unwrap_or(TIMES);
+    for n in 0..times {
         let began = Instant::now();
         berth(world, &tenant, &["sleep", "-y", "--wait"])?;
         println!("    asleep after {:.1?}", began.elapsed());
@@ -78,7 +75,7 @@ fn by_the_spec(world: &World) -> Result<()> {
 }
 
 /// No pod is left, and everything else is there.
-fn sleeps(world: &World, tenant: &Tenant<'_>) -> Result<()> {
+pub(crate) fn sleeps(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     let cluster = tenant.cluster()?;
     for (type_, status) in [("Ready", "True"), ("Available", "False"), ("Degraded", "False")] {
         let found = condition(&cluster, type_)?;
@@ -103,47 +100,11 @@ fn at(world: &World, tenant: &Tenant<'_>, state: &str) -> Result<()> {
     })
 }
 
-fn berth(world: &World, tenant: &Tenant<'_>, arguments: &[&str]) -> Result<String> {
+pub(crate) fn berth(world: &World, tenant: &Tenant<'_>, arguments: &[&str]) -> Result<String> {
     let mut command = Command::new(paths::program("kubectl-berth")?);
     command.args(arguments).args([&tenant.name, "-n", &tenant.namespace]);
     let output = command.env("KUBECONFIG", world.cluster.kubeconfig()).output()?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     ensure!(output.status.success(), "{}: {}", text(&output.stdout), text(&output.stderr));
     Ok(text(&output.stdout))
-}
-
-/// The first call against a tenant that sleeps is answered; nobody uses it, it sleeps again, and another operator wakes it as well.
-#[test]
-#[ignore = "make test-all: real pods behind the gateway, and minutes without a client"]
-fn a_connection_wakes_it() {
-    run("woken", |world| {
-        let address = gateway::install(world, &[])?;
-        let asked = json!({"afterIdle": "5m", "wake": {"onConnect": true, "stayFor": "1m"}});
-        let spec = json!({"endpoint": {"type": "Gateway"}, "hibernation": asked});
-        let tenant = Tenant::ready(world, "woken", &spec)?;
-        let kubeconfig = gateway::through(&tenant, &address)?;
-        let kubectl = Kubectl::with(&kubeconfig)?;
-        kubectl.run(&["create", "configmap", "before"])?;
-        berth(world, &tenant, &["sleep", "-y", "--wait"])?;
-        sleeps(world, &tenant)?;
-        let began = Instant::now();
-        kubectl.run(&["get", "configmap", "before"])?;
-        println!("    a first kubectl get after {:.1?}", began.elapsed());
-        tenant.wait_ready()?;
-        let cause = tenant.cluster()?["status"]["hibernation"]["cause"].clone();
-        ensure!(cause == "a connection", "{cause}");
-
-        println!("    nobody uses it");
-        until_within(Duration::from_mins(10), "it to fall asleep by itself", || {
-            let state = tenant.cluster()?["status"]["hibernation"].clone();
-            ensure!(state["state"] == "Asleep" && state["cause"] == "spec.hibernation.afterIdle", "{state}");
-            Ok(())
-        })?;
-        sleeps(world, &tenant)?;
-        world.restart_operator()?;
-        println!("    another operator, and a first call again");
-        kubectl.run(&["get", "configmap", "before"])?;
-        tenant.wait_ready()?;
-        tenant.delete()
-    });
 }
