@@ -61,6 +61,8 @@ fn everywhere() -> Vec<Value> {
             "resourceNames": ["kubernetes"],
         }),
         json!({"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]}),
+        // What pods use, for tenants with autoscaling.
+        json!({"apiGroups": ["metrics.k8s.io"], "resources": ["pods"], "verbs": ["list"]}),
     ]);
     rules
 }
@@ -69,6 +71,8 @@ fn control_plane() -> Vec<Value> {
     let mut rules = kinds(Place::ControlPlane);
     // Only an Event says what refuses the pod of a StatefulSet.
     rules.push(json!({"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["list"]}));
+    // Requests of running pods follow usage.
+    rules.push(json!({"apiGroups": [""], "resources": ["pods/resize"], "verbs": ["patch"]}));
     rules
 }
 

@@ -11,6 +11,7 @@ mod status;
 mod upgrade;
 mod vpc;
 
+use crate::autoscaling::Autoscaling;
 use crate::common::{Arg, Images, Placement, Resources, resources_schema};
 use crate::etcd_cluster::Storage;
 use crate::etcd_recovery::Recovery;
@@ -211,6 +212,9 @@ pub struct Etcd {
     #[serde(default)]
     #[schemars(schema_with = "resources_schema")]
     pub resources: Option<Resources>,
+    /// Whether the requests of running members follow what they use. Down they go within `spec.upgrade.window`, if there is one. Default: they do not.
+    #[serde(default, skip_serializing_if = "Autoscaling::is_default")]
+    pub autoscaling: Autoscaling,
     /// Where the pods may run. Default: anywhere, replicas preferably on different nodes.
     #[serde(default, skip_serializing_if = "Placement::is_default")]
     pub placement: Placement,
@@ -236,6 +240,7 @@ impl Default for Etcd {
             recovery: Recovery::Manual,
             keep_old_data: None,
             resources: None,
+            autoscaling: Autoscaling::default(),
             placement: Placement::default(),
         }
     }
@@ -253,6 +258,9 @@ pub struct ApiServer {
     #[serde(default)]
     #[schemars(schema_with = "resources_schema")]
     pub resources: Option<Resources>,
+    /// Whether the requests of running pods follow what they use. Default: they do not.
+    #[serde(default, skip_serializing_if = "Autoscaling::is_default")]
+    pub autoscaling: Autoscaling,
     /// Where the pods may run. Default: anywhere, replicas preferably on different nodes.
     #[serde(default, skip_serializing_if = "Placement::is_default")]
     pub placement: Placement,
@@ -335,6 +343,9 @@ pub struct ComponentSpec {
     #[serde(default)]
     #[schemars(schema_with = "resources_schema")]
     pub resources: Option<Resources>,
+    /// Whether the requests of running pods follow what they use. Default: they do not.
+    #[serde(default, skip_serializing_if = "Autoscaling::is_default")]
+    pub autoscaling: Autoscaling,
     /// Where the pods may run. Default: anywhere, replicas preferably on different nodes.
     #[serde(default, skip_serializing_if = "Placement::is_default")]
     pub placement: Placement,

@@ -15,10 +15,7 @@ pub fn resources_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     let quantities = |field: &str, what: &str| {
         json!({
             "description": what, "type": "object", "maxProperties": 16,
-            "additionalProperties": {
-                "x-kubernetes-int-or-string": true, "maxLength": 32, "minimum": 0, "maximum": 999_999_999_999_999_i64,
-                "pattern": r"^([0-9]{1,15}|[0-9]{1,9}(\.[0-9]{1,3})?(m|k|M|G|Ki|Mi|Gi)?|[0-9]{1,5}(\.[0-9]{1,3})?(T|Ti)|[0-9]{1,3}(\.[0-9]{1,3})?(P|Pi))$",
-            },
+            "additionalProperties": amount(),
             "x-kubernetes-validations": [keys(field)],
         })
     };
@@ -32,23 +29,42 @@ pub fn resources_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     })
 }
 
-/// Rule that a request is at most its limit, where both are written in one way: CEL bounds the cost of no other comparison. The operator
-/// judges the rest.
+/// A quantity, as [`resources_schema`] has them.
+pub(crate) fn quantity_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let mut schema = amount();
+    schema["nullable"] = true.into();
+    schemars::Schema::try_from(schema).unwrap_or_default()
+}
+
+fn amount() -> serde_json::Value {
+    json!({
+        "x-kubernetes-int-or-string": true, "maxLength": 32, "minimum": 0, "maximum": 999_999_999_999_999_i64,
+        "pattern": r"^([0-9]{1,15}|[0-9]{1,9}(\.[0-9]{1,3})?(m|k|M|G|Ki|Mi|Gi)?|[0-9]{1,5}(\.[0-9]{1,3})?(T|Ti)|[0-9]{1,3}(\.[0-9]{1,3})?(P|Pi))$",
+    })
+}
+
+/// Rule that a request is at most its limit.
 fn at_most_its_limit(name: &str) -> serde_json::Value {
     let (request, limit) = (format!("self.requests['{name}']"), format!("self.limits['{name}']"));
-    let both = |is: &str| format!("{} && {}", is.replace('_', &request), is.replace('_', &limit));
     let given =
         format!("has(self.requests) && has(self.limits) && '{name}' in self.requests && '{name}' in self.limits");
-    let numbers = format!("{} && {request} > {limit}", both("type(_) == int"));
+    let message = format!(
+        "resources: requests.{name} is more than limits.{name}: set the limit to at least the request, or lower the request"
+    );
+    at_most(&given, &request, &limit, &message)
+}
+
+/// Rule that one quantity is at most another where both are `given`, and written in one way: CEL bounds the cost of no other comparison. The
+/// operator judges the rest.
+pub(crate) fn at_most(given: &str, less: &str, more: &str, message: &str) -> serde_json::Value {
+    let both = |is: &str| format!("{} && {}", is.replace('_', less), is.replace('_', more));
+    let numbers = format!("{} && {less} > {more}", both("type(_) == int"));
     let texts = format!(
-        "{} && {} && quantity({request}).isGreaterThan(quantity({limit}))",
+        "{} && {} && quantity({less}).isGreaterThan(quantity({more}))",
         both("type(_) == string"),
         both("isQuantity(_)")
     );
-    json!({
-        "rule": format!("!({given}) || !(({numbers}) || ({texts}))"),
-        "message": format!("resources: requests.{name} is more than limits.{name}: set the limit to at least the request, or lower the request"),
-    })
+    json!({"rule": format!("!({given}) || !(({numbers}) || ({texts}))"), "message": message})
 }
 
 /// One extra command-line flag.

@@ -299,6 +299,8 @@ reasons! {
         BackupDamaged => "Restore another backup: `kubectl berth etcd status` names the newest proven one. Look for what damaged the snapshot in the store, and create another `EtcdBackup`. Delete the damaged one when nobody needs it for that.",
         /// The backup that a schedule asks for is not proven two hours after its time.
         BackupOverdue => "Describe the `EtcdBackupSchedule` that the message names, and its newest `EtcdBackup`.",
+        /// Requests of pods are to follow what the pods use (`autoscaling`), and do not: the message says of which, and why. It is `Ready`.
+        SizeHeld => "Do what the message says. Pods keep the requests that they have; nothing restarts.",
         /// etcd is being restored from a backup; the message says what that waits for. The API does not answer meanwhile.
         Restoring => "Nothing at first. If it stays: do what the message says. Until etcd's epoch has changed, deleting the `EtcdRestore` turns it back.",
         /// It has no pods, since nobody uses it; its data, address and credentials stay.

@@ -1,6 +1,7 @@
 //! `EtcdCluster`: an etcd with its own PKI. It knows nothing of `Cluster`.
 
-use crate::cluster::DataPolicy;
+use crate::autoscaling::Autoscaling;
+use crate::cluster::{DataPolicy, Window};
 use crate::common::{AgentDelivery, Images, Placement, Resources, SecretRef, conditions_schema, resources_schema};
 use crate::etcd_bootstrap::{Operation, OperationKind};
 use crate::etcd_recovery::{Recovery, RecoveryStatus};
@@ -64,6 +65,12 @@ pub struct EtcdClusterSpec {
     #[serde(default)]
     #[schemars(schema_with = "resources_schema")]
     pub resources: Option<Resources>,
+    /// Whether the requests of running members follow what they use. Default: they do not.
+    #[serde(default, skip_serializing_if = "Autoscaling::is_default")]
+    pub autoscaling: Autoscaling,
+    /// When requests may become less by `autoscaling`. A `Cluster` sets its `spec.upgrade.window`. Default: at any time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shrink_window: Option<Window>,
     /// Where the pods may run. Default: anywhere, replicas preferably on different nodes.
     #[serde(default, skip_serializing_if = "Placement::is_default")]
     pub placement: Placement,
@@ -135,6 +142,8 @@ impl Default for EtcdClusterSpec {
             replicas: one(),
             storage: Storage::default(),
             resources: None,
+            autoscaling: Autoscaling::default(),
+            shrink_window: None,
             placement: Placement::default(),
             helpers: Helpers::default(),
             images: Images::default(),

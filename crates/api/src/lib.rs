@@ -4,6 +4,7 @@
 
 #![allow(clippy::duplicated_attributes, reason = "printer columns repeat their keys; kube's derive wants them so")]
 
+pub mod autoscaling;
 pub mod backup;
 pub mod backup_schedule;
 mod cel;

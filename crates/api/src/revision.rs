@@ -1,5 +1,6 @@
 //! `ClusterRevision`: a release of a `Cluster` that ran, or was to run.
 
+use crate::autoscaling::Autoscaling;
 use crate::cluster::{ApiServer, Check, ComponentSpec, KeptIssuer, default_issuer};
 use crate::common::{AgentDelivery, Images, Resources, resources_schema};
 use crate::helpers::{Amounts, Helpers};
@@ -144,9 +145,9 @@ impl Release {
         Self {
             version: spec.version.clone(),
             replicas: spec.replicas,
-            api_server: spec.api_server.clone(),
-            controller_manager: spec.controller_manager.clone(),
-            scheduler: spec.scheduler.clone(),
+            api_server: ApiServer { autoscaling: Autoscaling::default(), ..spec.api_server.clone() },
+            controller_manager: as_released(&spec.controller_manager),
+            scheduler: as_released(&spec.scheduler),
             images: spec.images.clone(),
             helper_resources: spec.helpers.resources.clone(),
             proxy: spec.proxy.clone(),
@@ -180,6 +181,12 @@ impl Release {
             audit_copy: _,
         } = self.clone();
         let helpers = Helpers { resources: helper_resources, ..cluster.spec.helpers };
+        // What follows usage is of no release.
+        let (own, of_manager, of_scheduler) =
+            (&cluster.spec.api_server, &cluster.spec.controller_manager, &cluster.spec.scheduler);
+        let api_server = ApiServer { autoscaling: own.autoscaling.clone(), ..api_server };
+        let controller_manager = ComponentSpec { autoscaling: of_manager.autoscaling.clone(), ..controller_manager };
+        let scheduler = ComponentSpec { autoscaling: of_scheduler.autoscaling.clone(), ..scheduler };
         cluster.spec = ClusterSpec {
             version,
             replicas,
@@ -193,6 +200,11 @@ impl Release {
         };
         cluster
     }
+}
+
+/// Without what follows usage: a change of it makes no release.
+fn as_released(of: &ComponentSpec) -> ComponentSpec {
+    ComponentSpec { autoscaling: Autoscaling::default(), ..of.clone() }
 }
 
 /// What a release is rendered with.

@@ -238,7 +238,7 @@ pub(crate) fn collection(kind: Kind, namespace: Option<&str>) -> String {
     }
 }
 
-fn path(key: &ObjectKey) -> String {
+pub(crate) fn path(key: &ObjectKey) -> String {
     format!("{}/{}", collection(key.kind, key.namespace.as_deref()), encode(&key.name))
 }
 

@@ -21,6 +21,7 @@ mod queue;
 mod refused;
 mod routes;
 mod secrets;
+mod sizes;
 pub mod slim;
 mod status;
 mod sweep;
@@ -36,6 +37,7 @@ pub use meta_cluster::{MetaNodes, RangesError, agent_delivery, meta_nodes, meta_
 pub use observe::{Snapshot, fingerprint, observe_cluster, observe_etcd};
 pub use pull_secrets::read_pull_secrets;
 pub use refused::{refused, without_network};
+pub use sizes::{Resized, read_sized_pods, read_usage, resize};
 pub use status::{ResourceRef, patch_finalizers, write_status};
 pub use sweep::sweep;
 pub use tenant::{

@@ -8,6 +8,7 @@ use crate::heard::Heard;
 use crate::looks::Looks;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
+use crate::sizes::asked::{SizeMemory, Sizes};
 use crate::volumes::Volumes;
 use berth_etcdio::EtcdTarget;
 use berth_fence::FencedClient;
@@ -70,6 +71,10 @@ pub struct Context {
     pub admission: Arc<Memory<Admission>>,
     /// Where volumes are of etcds that ask for more than what runs.
     pub(crate) volumes: Arc<Memory<Volumes>>,
+    /// Sizes that are asked for, and what is told of them.
+    pub sizes: Arc<Sizes>,
+    /// What usage was, for sizes.
+    pub(crate) size_memory: Arc<SizeMemory>,
     /// What the platform team alone was told, by object.
     pub told: Arc<Memory<Vec<String>>>,
     /// Objects worked on at once, for each controller.
@@ -119,6 +124,8 @@ impl Context {
             leads: Arc::default(),
             admission: Arc::default(),
             volumes: Arc::default(),
+            sizes: Arc::default(),
+            size_memory: Arc::default(),
             told: Arc::default(),
             concurrency: 32,
         }

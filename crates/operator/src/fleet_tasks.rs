@@ -4,6 +4,7 @@
 use crate::context::Context;
 use crate::panics::catch_panic;
 use crate::pull_secrets::ReadPullSecrets;
+use crate::sizes::FollowUsage;
 use crate::sweep::SweepJobs;
 use crate::turns::GiveTurns;
 use berth_kubeio::IoError;
@@ -30,7 +31,12 @@ pub(crate) trait FleetTask {
 
 /// Runs all tasks until `stop`, and does not end before.
 pub(crate) async fn run_all(ctx: &Context, stop: &CancellationToken) {
-    tokio::join!(run::<GiveTurns>(ctx, stop), run::<SweepJobs>(ctx, stop), run::<ReadPullSecrets>(ctx, stop));
+    tokio::join!(
+        run::<GiveTurns>(ctx, stop),
+        run::<SweepJobs>(ctx, stop),
+        run::<ReadPullSecrets>(ctx, stop),
+        run::<FollowUsage>(ctx, stop),
+    );
 }
 
 async fn run<T: FleetTask>(ctx: &Context, stop: &CancellationToken) {

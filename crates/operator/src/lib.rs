@@ -28,6 +28,7 @@ pub mod metrics;
 mod panics;
 mod pull_secrets;
 pub mod run;
+pub mod sizes;
 mod sweep;
 mod turns;
 mod volumes;

@@ -1,10 +1,12 @@
 //! What Prometheus reads. Names and labels are stable; docs/metrics.md lists them.
 
+mod fleet_sizes;
 mod rollouts;
 mod tenants;
 #[cfg(test)]
 mod tests;
 
+pub use fleet_sizes::FleetSizes;
 pub use rollouts::Rollouts;
 pub(crate) use tenants::part;
 pub use tenants::{Orphan, Tenants};
@@ -52,6 +54,8 @@ pub struct Metrics {
     pub tenants: Arc<Tenants>,
     /// How the fleet changes its version.
     pub rollouts: Arc<Rollouts>,
+    /// What all tenants together reserve and use.
+    pub fleet_sizes: Arc<FleetSizes>,
     /// Calls to the meta cluster.
     pub meta_calls: Arc<Calls>,
     /// Calls into tenants.
@@ -74,6 +78,7 @@ impl Default for Metrics {
             clock_ahead: Gauge::default(),
             tenants: Arc::default(),
             rollouts: Arc::default(),
+            fleet_sizes: Arc::default(),
             meta_calls: Arc::default(),
             tenant_calls: Arc::default(),
         }
@@ -99,6 +104,7 @@ impl Metrics {
         registry.register("api_calls", "Calls to API servers, by target and sort", calls);
         self.tenants.register(&mut registry);
         self.rollouts.register(&mut registry);
+        self.fleet_sizes.register(&mut registry);
         let mut text = String::new();
         // Writing into a String cannot fail.
         let _ = encode(&mut text, &registry);

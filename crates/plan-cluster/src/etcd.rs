@@ -4,14 +4,15 @@ use super::components::{self, Component, ETCD_CLIENT};
 use super::ours::ensure_manifest;
 use super::subject::Tenant;
 use super::validate::{self, limits, writers};
-use berth_api::cluster::DataPolicy;
+use berth_api::autoscaling::Mode;
+use berth_api::cluster::{DataPolicy, Window};
 use berth_api::common::{Images, Layout};
 use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::etcd_bootstrap::{BootstrapState, OperationKind};
 use berth_api::etcd_cluster::{EtcdClient, EtcdClusterSpec};
 use berth_api::hibernation::EtcdHibernation;
 use berth_api::version::{Minor, Version};
-use berth_api::{EtcdCluster, labels, names, quantity};
+use berth_api::{Cluster, EtcdCluster, labels, names, quantity};
 use berth_plan::model::{Action, Stage, StageId, State};
 use berth_plan::object_meta::{self, label};
 use berth_plan::workload::{OwnImage, own_image};
@@ -104,6 +105,8 @@ fn spec_of(t: &Tenant<'_>, wanted: Option<&Version>) -> EtcdClusterSpec {
         replicas: etcd.replicas,
         storage: etcd.storage.clone(),
         resources: etcd.resources.clone(),
+        autoscaling: etcd.autoscaling.clone(),
+        shrink_window: shrink_window(t),
         placement: etcd.placement.clone(),
         images: images(&t.cluster.spec.images),
         helpers: t.cluster.spec.helpers.clone(),
@@ -122,6 +125,12 @@ fn spec_of(t: &Tenant<'_>, wanted: Option<&Version>) -> EtcdClusterSpec {
     }
 }
 
+/// When requests of members may become less.
+fn shrink_window(t: &Tenant<'_>) -> Option<Window> {
+    let Cluster { spec, .. } = t.cluster;
+    spec.upgrade.window.clone().filter(|_| spec.etcd.autoscaling.mode == Mode::InPlace)
+}
+
 /// What runs is not changed by a wish that cannot be fulfilled; the rest of the spec still is.
 fn keep(spec: &mut EtcdClusterSpec, live: &EtcdCluster, is_refused: bool, are_resources_refused: bool) {
     if is_refused {
@@ -135,6 +144,7 @@ fn keep(spec: &mut EtcdClusterSpec, live: &EtcdCluster, is_refused: bool, are_re
     }
     if are_resources_refused {
         spec.resources.clone_from(&live.spec.resources);
+        spec.autoscaling.clone_from(&live.spec.autoscaling);
         spec.helpers.clone_from(&live.spec.helpers);
     }
 }
@@ -149,6 +159,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         limits::component("etcd", ("etcd.replicas", etcd.replicas), etcd.resources.as_ref(), &policy.limits)
     });
     let resources = resources.and_then(|()| validate::helpers(&t.cluster.spec.helpers, &policy.limits));
+    let resources = resources.and_then(|()| validate::autoscaling("etcd", &etcd.autoscaling, &policy.limits));
     let allowed = writers::placement("etcd", &etcd.placement, policy)
         .and_then(|()| writers::images(&t.cluster.spec.images, policy))
         .and_then(|()| resources.clone())

@@ -4,6 +4,7 @@ use super::admission;
 use super::components::{self, Component};
 use super::endpoint::Routed;
 use super::inside::serving;
+use super::sizes;
 use super::sleep;
 use super::subject::Tenant;
 use super::{ClusterPlan, Input, Pending, adoptable, endpoint, validate};
@@ -116,6 +117,9 @@ fn verdicts(t: &Tenant<'_>, planned: &ClusterPlan, failure: Option<&Failure>) ->
     let problem = failure.map(|f| (f.reason, f.message.clone())).or_else(|| plan.first_problem());
     let mut ready =
         verdicts::ready(&available, problem.as_ref(), planned.unread.as_ref(), cluster.spec.paused, deleting);
+    if let (Some((reason, message)), Some(true)) = (sizes::note(t).filter(|_| !deleting), ready.status) {
+        (ready.reason, ready.message) = (reason, message);
+    }
     if let (Some(pending), Some(true)) = (&planned.pending, ready.status) {
         (ready.reason, ready.message) = (Reason::Emulating, pending_message(pending));
     }

@@ -89,8 +89,10 @@ pub(crate) static FIELDS: LazyLock<Vec<Row>> = LazyLock::new(|| {
     for component in components::ALL {
         let field = component.field();
         all.push(row(&format!("{field}.replicas"), &[(component.binary.folder(), "derived.replicas")]));
-        // Added to rendered pods.
-        all.extend(["resources", "placement", "extraArgs"].map(|name| row(&format!("{field}.{name}"), &[])));
+        // Added to rendered pods, or given to pods that run.
+        all.extend(
+            ["resources", "placement", "extraArgs", "autoscaling"].map(|name| row(&format!("{field}.{name}"), &[])),
+        );
     }
     let (images, agents) = (of_all("workload.image"), of_all("workload.agent_image"));
     all.extend([row("version", &images), row("replicas", &of_all("derived.replicas"))]);

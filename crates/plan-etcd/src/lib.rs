@@ -17,6 +17,7 @@ mod requeue;
 mod roll;
 pub mod room;
 mod services;
+mod sizes;
 pub mod status;
 mod steps;
 pub mod stranded;
@@ -51,6 +52,7 @@ pub use probe::{can_probe, endpoints, missing_members};
 pub use procedures::growth::storage_class;
 pub use record::{pinned_next_templates, pinned_templates, running};
 pub use recovery::recovers;
+pub use sizes::sizes;
 pub use subject::Input;
 
 /// Kinds that a plan looks at, in the `EtcdCluster`'s namespace, by the label `berth.dev/etcd-cluster`. What has one of the

@@ -1,6 +1,7 @@
 //! What the `EtcdCluster` says of itself: one pure function, called when all went well and when it did not.
 
 use super::record;
+use super::sizes;
 use super::subject::is_ours;
 use crate::health::Member;
 use crate::planned::EtcdPlan;
@@ -167,6 +168,9 @@ fn verdicts(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> 
     let problem = failure.map(|f| (f.reason, f.message.clone())).or_else(|| problem(plan));
     let mut ready =
         verdicts::ready(&available, problem.as_ref(), planned.unread.as_ref(), input.object.spec.paused, deleting);
+    if let (Some((reason, message)), Some(true)) = (sizes::note(input), ready.status) {
+        (ready.reason, ready.message) = (reason, message);
+    }
     if let (Some((Reason::Asleep, message)), Reason::Asleep) = (&planned.sleep, ready.reason) {
         (ready.status, ready.message) = (Some(true), message.clone());
     }

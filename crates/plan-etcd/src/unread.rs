@@ -34,6 +34,8 @@ pub static FIELDS: LazyLock<Vec<Row>> = LazyLock::new(|| {
         row("clientsStopped", &[]),
         row("recovery", &[]),
         row("hibernation", &[]),
+        row("autoscaling", &[]),
+        row("shrinkWindow", &[]),
     ]
 });
 

@@ -72,6 +72,12 @@ pub(super) fn resources(spec: &EtcdClusterSpec) -> Result<(), State> {
     }
 }
 
+/// Bounds of requests that follow usage, of which the least is more than the most.
+pub(super) fn autoscaling(spec: &EtcdClusterSpec) -> Result<(), State> {
+    let why = spec.autoscaling.beyond_max();
+    why.map_or(Ok(()), |why| Err(State::blocked(Reason::InvalidSpec, format!("spec.autoscaling: {why}"))))
+}
+
 /// Intervals with which etcd does not start.
 pub(super) fn timing(spec: &EtcdClusterSpec) -> Result<(), State> {
     match timing_fault(spec.heartbeat_interval.as_deref(), spec.election_timeout.as_deref()) {
@@ -92,6 +98,9 @@ fn refusal(s: &Subject<'_>) -> Option<State> {
     }
     if let Some(why) = another_image(s) {
         return Some(State::blocked(Reason::InvalidSpec, why));
+    }
+    if let Err(refusal) = autoscaling(spec) {
+        return Some(refusal);
     }
     if let Some(refusal) = room::refusal(s) {
         return Some(refusal);

@@ -26,6 +26,7 @@ pub mod room;
 pub mod run_level;
 pub mod secrets;
 pub mod settings;
+pub mod sizes;
 pub mod times;
 pub mod unread;
 pub mod verdicts;

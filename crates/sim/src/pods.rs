@@ -54,6 +54,9 @@ pub fn pod_status(pod: &Value, fate: Fate, now: Timestamp) -> Value {
             let mut status = json!({"name": container["name"], "image": container["image"], "ready": ready,
                    "restartCount": if fails { 5 } else { 0 },
                    "state": if can_continue { before } else { &state }});
+            if state["running"].is_object() && container["resources"].is_object() {
+                status["resources"] = container["resources"].clone();
+            }
             if fate == Fate::Lost && list == "containerStatuses" {
                 let member = pod["metadata"]["name"].as_str().unwrap_or_default();
                 let said = format!("DataLost: the volume of etcd member {member} is empty");

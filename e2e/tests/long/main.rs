@@ -31,6 +31,7 @@ mod recovery;
 mod renewal;
 mod restore;
 mod revisions;
+mod sizes;
 mod sleep;
 mod sleep_by_time;
 mod strict;

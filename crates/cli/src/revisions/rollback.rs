@@ -112,6 +112,12 @@ fn over(live: &Value, release: &Value) -> Value {
             wanted.insert("helpers".into(), Value::Object(helpers));
         }
         fields.retain(|key, _| ["images", "proxy"].contains(&&**key) || wanted.contains_key(key));
+        // What follows usage is of no release.
+        for component in ["apiServer", "controllerManager", "scheduler"] {
+            if let Some(own) = fields.get_mut(component).and_then(Value::as_object_mut) {
+                own.remove("autoscaling");
+            }
+        }
     }
     merge_patch(&live, &wanted)
 }
@@ -124,7 +130,7 @@ mod tests {
     fn the_patch_removes_what_the_release_does_not_have_and_leaves_the_rest() {
         let live = json!({
             "version": "1.36.3", "replicas": 2, "paused": true, "images": {"registry": "a"}, "proxy": {"http": "http://a"},
-            "apiServer": {"replicas": 3, "extraArgs": [{"name": "nope"}], "authentication": {}},
+            "apiServer": {"replicas": 3, "extraArgs": [{"name": "nope"}], "authentication": {}, "autoscaling": {"mode": "InPlace"}},
             "helpers": {"resources": {"limits": {"cpu": "1"}}, "jobs": {"resources": {}}},
         });
         let wanted = json!({"version": "1.36.2", "replicas": 2, "apiServer": {"replicas": 2, "authentication": {}}});

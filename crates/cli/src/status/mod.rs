@@ -5,6 +5,7 @@ mod list;
 mod next;
 mod read;
 mod report;
+mod sizes;
 mod tree;
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What is read for one `Cluster`.
 
 use super::next;
+use super::sizes::{self, Sizes};
 use crate::access::Access;
 use crate::args::Status;
 use crate::plan::leaf_lifetime;
@@ -23,6 +24,8 @@ pub(super) struct Seen {
     pub(super) deployments: Vec<Value>,
     /// Pods in it.
     pub(super) pods: Vec<Value>,
+    /// What they request and use.
+    pub(super) sizes: Sizes,
     /// How long leaf certificates live, if one ends soon and it is known.
     pub(super) leaf_lifetime: Option<SignedDuration>,
     /// Why some of it could not be read, and what protects it better.
@@ -32,7 +35,8 @@ pub(super) struct Seen {
 impl Seen {
     /// Of one among many only the `Cluster` is read.
     pub(super) fn of(cluster: Cluster) -> Self {
-        Self { cluster, etcd: None, deployments: vec![], pods: vec![], leaf_lifetime: None, notes: vec![] }
+        let sizes = Sizes::default();
+        Self { cluster, etcd: None, deployments: vec![], pods: vec![], sizes, leaf_lifetime: None, notes: vec![] }
     }
 }
 
@@ -47,6 +51,7 @@ pub(super) async fn one(access: &Access, name: &str, args: &Status, now: Timesta
     let deployments = readable(access, deployments, &mut notes)?.unwrap_or_default();
     let pods = access.io.list(Kind::Pod, &*cp_namespace, None).await;
     let pods = readable(access, pods, &mut notes)?.unwrap_or_default();
+    let sizes = if pods.is_empty() { Sizes::default() } else { sizes::read(access, &cp_namespace).await };
     if private_networks_are_open(access, &cp_namespace).await {
         notes.push(
             "API servers of this tenant reach private networks, since an earlier Berth created it: see isolation.privateNetworks.olderTenants in the values of Berth's chart".to_owned(),
@@ -63,7 +68,7 @@ pub(super) async fn one(access: &Access, name: &str, args: &Status, now: Timesta
         Some(at) if next::near(at.0, now) => leaf_lifetime(&access.io, &args.operator_namespace).await,
         _ => None,
     };
-    Ok(Seen { cluster, etcd, deployments, pods, leaf_lifetime, notes })
+    Ok(Seen { cluster, etcd, deployments, pods, sizes, leaf_lifetime, notes })
 }
 
 /// Whether the policy of kube-apiserver leaves them open to what it calls the Internet. Who may not read it is not told.

@@ -2,9 +2,10 @@
 
 use super::next;
 use super::read::Seen;
+use super::sizes::Share;
 use crate::paint::{bad, good, warn};
 use berth_api::conditions::{ConditionType, Reason, find, is_true};
-use berth_api::labels;
+use berth_api::{labels, names};
 use berth_plan::object_meta::label;
 use berth_plan::workload;
 use berth_plan_cluster::components;
@@ -57,7 +58,13 @@ impl Told {
     /// It is not as it should be.
     pub(super) fn is_problem(&self) -> bool {
         let calm = [ConditionType::Progressing, ConditionType::Degraded].map(ConditionType::as_str);
-        let said = [Reason::ForeignFields, Reason::NodesNotReachable, Reason::RoomForOneNode, Reason::WebhookInTheWay];
+        let said = [
+            Reason::ForeignFields,
+            Reason::NodesNotReachable,
+            Reason::RoomForOneNode,
+            Reason::WebhookInTheWay,
+            Reason::SizeHeld,
+        ];
         said.iter().any(|reason| self.reason == reason.as_str())
             || self.status != if calm.contains(&self.type_.as_str()) { "False" } else { "True" }
     }
@@ -70,6 +77,8 @@ pub(super) struct Etcd {
     pub(super) version: Option<String>,
     pub(super) ready_members: Option<String>,
     pub(super) conditions: Vec<Told>,
+    /// What its members request and use.
+    pub(super) size: Option<Share>,
     pub(super) members: Vec<Member>,
 }
 
@@ -91,6 +100,8 @@ pub(super) struct Component {
     pub(super) version: Option<String>,
     pub(super) ready: i32,
     pub(super) desired: i32,
+    /// What its pods request and use.
+    pub(super) size: Option<Share>,
     pub(super) pods: Vec<Pod>,
 }
 
@@ -181,6 +192,7 @@ fn etcd(seen: &Seen) -> Option<Etcd> {
         version: status.version.clone(),
         ready_members: status.ready_members.clone(),
         conditions: told(&status.conditions),
+        size: seen.sizes.of(names::ETCD),
         members: members.collect(),
     })
 }
@@ -201,6 +213,7 @@ fn components(seen: &Seen) -> Vec<Component> {
             version: told.and_then(|c| c.version.clone()),
             ready: rollout.as_ref().map_or_else(|| told.map_or(0, |c| c.ready), |r| r.ready),
             desired: rollout.as_ref().map_or_else(|| told.map_or(0, |c| c.desired), |r| r.desired),
+            size: seen.sizes.of(name),
             pods,
         })
     };

@@ -1,6 +1,7 @@
 //! A report as a tree.
 
 use super::report::{Component, Etcd, Member, Pod, Report, Told};
+use super::sizes::Share;
 use crate::age::{age, until};
 use crate::paint::{bad, faint, good, safe, strong, warn};
 use jiff::Timestamp;
@@ -97,7 +98,7 @@ fn etcd(etcd: &Etcd, now: Timestamp) -> Node {
     let version = etcd.version.as_deref().map(|v| format!(" {}", safe(v))).unwrap_or_default();
     let ready = etcd.ready_members.as_deref().unwrap_or("0");
     let whole = ready.split_once('/').is_some_and(|(a, b)| a == b);
-    let text = format!("etcd{version}  {}", share(whole, &format!("{ready} ready")));
+    let text = format!("etcd{version}  {}{}", share(whole, &format!("{ready} ready")), size(etcd.size.as_ref()));
     let conditions = problems(&etcd.conditions, now).into_iter();
     let members = etcd.members.iter().map(|m| Node::leaf(member(m, now)));
     Node { text, below: conditions.chain(members).collect() }
@@ -115,9 +116,13 @@ fn component(c: &Component, now: Timestamp) -> Node {
     let whole = c.ready >= c.desired && c.desired > 0;
     let ready = share(whole, &format!("{}/{} ready", c.ready, c.desired));
     Node {
-        text: format!("{}{version}  {ready}", safe(&c.name)),
+        text: format!("{}{version}  {ready}{}", safe(&c.name), size(c.size.as_ref())),
         below: c.pods.iter().map(|p| Node::leaf(pod(p, now))).collect(),
     }
+}
+
+fn size(of: Option<&Share>) -> String {
+    of.map(|share| format!(", {}", share.text)).unwrap_or_default()
 }
 
 fn share(whole: bool, text: &str) -> String {

@@ -7,13 +7,14 @@ mod route;
 use super::driver::{Controller, Observation, Observed, Request};
 use super::watches::Watches;
 use crate::context::Context;
+use crate::memory;
 use berth_api::cluster::{Cluster, ClusterStatus};
 use berth_api::{EtcdCluster, labels, names};
 use berth_kubeio::{ResourceRef, observe_cluster, without_network};
 use berth_plan::MetaCluster;
 use berth_plan::fleet::TenantId;
 use berth_plan::settings::Engine;
-use berth_plan_cluster::{ClusterPlanner, pods_without_network};
+use berth_plan_cluster::{ClusterPlanner, Input, pods_without_network, sizes};
 use berth_render::Kind;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
@@ -33,6 +34,7 @@ impl Controller for Cluster {
     const CHILDREN: &'static str = labels::CLUSTER_NAME;
     const USES_ADDRESSES: bool = true;
     const TAKES_TURNS: bool = true;
+    const IS_SIZED: bool = true;
     type Planner = ClusterPlanner;
     type IdleCheck = IdleCheck;
 
@@ -59,6 +61,8 @@ impl Controller for Cluster {
         let mut snapshot = observe_cluster(&ctx.io, cluster, &ctx.settings, meta).await?;
         snapshot.observed.turns = turns;
         snapshot.observed.heard = ctx.heard.of(&id(cluster), now);
+        let asked = sizes(Input { object: cluster, observed: &snapshot.observed, settings: &ctx.settings, now });
+        snapshot.observed.sizes = ctx.sizes.ask(memory::uid(cluster), asked, now);
         if cluster.spec.vpc.is_some() {
             let (namespace, pods) = pods_without_network(cluster, &snapshot.observed);
             snapshot.observed.refused = without_network(&ctx.io, &namespace, pods, now).await;

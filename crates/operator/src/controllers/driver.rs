@@ -12,7 +12,7 @@ use berth_kubeio::{
 };
 use berth_plan::fleet::TenantId;
 use berth_plan::{Input, MetaCluster, Outcome, Planner};
-use berth_render::Kind;
+use berth_render::{Kind, ObjectKey};
 use futures::{StreamExt, TryStreamExt};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::NamespaceResourceScope;
@@ -84,6 +84,8 @@ pub(super) trait Controller:
     const USES_ADDRESSES: bool = false;
     /// Whether its plans depend on the order of the fleet.
     const TAKES_TURNS: bool = false;
+    /// Whether requests of its pods may follow usage.
+    const IS_SIZED: bool = false;
     /// What decides.
     type Planner: Planner<Object = Self, Status = <Self as HasStatus>::Status>;
     /// What no watch reports of an idle object, and what it was.
@@ -134,6 +136,12 @@ pub(super) async fn run<C: Controller>(ctx: Arc<Context>, stop: CancellationToke
         let told = idle_objects.clone();
         let object = move |id: TenantId| ObjectRef::new(&id.name).within(&id.namespace);
         let changes = ctx.fleet.changes().map(object).inspect(move |of| told.invalidate(of));
+        all = all.reconcile_on(changes);
+    }
+    if C::IS_SIZED {
+        let told = idle_objects.clone();
+        let object = |of: ObjectKey| ObjectRef::new(&of.name).within(of.namespace.as_deref().unwrap_or_default());
+        let changes = ctx.sizes.changes(C::KIND).map(object).inspect(move |of| told.invalidate(of));
         all = all.reconcile_on(changes);
     }
     let stream = all.graceful_shutdown_on(stop.cancelled_owned()).run(

@@ -13,7 +13,7 @@ use berth_api::labels;
 use berth_kubeio::{observe_etcd, observe_recoveries, observe_schedules};
 use berth_plan::MetaCluster;
 use berth_plan::etcd_home::is_tenants;
-use berth_plan_etcd::{EtcdPlanner, recovers};
+use berth_plan_etcd::{EtcdPlanner, Input, recovers, sizes};
 use berth_render::Kind;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -28,6 +28,7 @@ impl Controller for EtcdCluster {
     const KIND: Kind = Kind::EtcdCluster;
     const MANAGER: &'static str = labels::MANAGER_ETCD;
     const CHILDREN: &'static str = labels::ETCD_CLUSTER;
+    const IS_SIZED: bool = true;
     type Planner = EtcdPlanner;
     type IdleCheck = IdleCheck;
 
@@ -48,6 +49,8 @@ impl Controller for EtcdCluster {
     async fn observe(ctx: &Context, etcd: &Self, meta: &Arc<MetaCluster>, now: Timestamp) -> Observed<IdleCheck> {
         let mut snapshot = observe_etcd(&ctx.io, etcd, meta).await?;
         snapshot.observed.volumes = volumes::read(&ctx.io, &ctx.volumes, etcd, &snapshot.observed, now).await;
+        let asked = sizes(Input { object: etcd, observed: &snapshot.observed, settings: &ctx.settings, now });
+        snapshot.observed.sizes = ctx.sizes.ask(etcd.metadata.uid.as_deref().unwrap_or_default(), asked, now);
         let namespace = etcd.metadata.namespace.as_deref().unwrap_or_default();
         // Those of a tenant's etcd are about its `Cluster`, and elsewhere.
         if ctx.settings.backups.are_enabled() && !is_tenants(etcd) {

@@ -3,6 +3,7 @@
 use super::*;
 use berth_api::cluster::ClusterStatus;
 use berth_plan::fleet::TenantId;
+use berth_plan::sizes::{Size, SizedPod, Usage};
 use berth_render::{Kind, ObjectKey};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,6 +58,21 @@ fn a_change_is_there_until_it_is_through_and_its_duration_counts_once() {
     assert!(!metrics.text().contains("acme"));
 }
 
+#[test]
+fn what_the_fleet_reserves_and_uses_is_a_sum_by_component() {
+    let text = everything().text();
+    for line in [
+        "berth_fleet_requested_cpu_cores{component=\"etcd\"} 0.05\n",
+        "berth_fleet_used_memory_bytes{component=\"etcd\"} 1048576\n",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    assert!(!text.contains("component=\"x\""), "containers of others are no time series");
+    let metrics = everything();
+    metrics.fleet_sizes.see(&[], &berth_plan::sizes::Metrics::Missing);
+    assert!(!metrics.text().contains("component=\"etcd\""));
+}
+
 fn tenant(name: &str) -> TenantId {
     TenantId { namespace: "team-a".into(), name: name.into() }
 }
@@ -95,6 +111,15 @@ fn everything() -> Metrics {
     for state in ["Waiting", "Window", "Blocked", "Running", "Emulating", "Failed"] {
         metrics.rollouts.say(&tenant(state), (&of(None, state), &of(None, state)), now);
     }
+    let pod = json!({
+        "metadata": {"namespace": "a", "name": "etcd-0", "labels": {"berth.dev/etcd-cluster": "etcd"}},
+        "status": {"phase": "Running"},
+        "spec": {"containers": [{"name": "etcd", "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}}}, {"name": "x"}]},
+    });
+    let used = [("etcd".to_owned(), Size { cpu: 20, memory: 1 << 20 })].into();
+    let usage = Usage::from([(("a".to_owned(), "etcd-0".to_owned()), used)]);
+    let seen = berth_plan::sizes::Metrics::Answered(usage);
+    metrics.fleet_sizes.see(&[SizedPod::of(&pod).unwrap()], &seen);
     metrics.rollouts.stopped([("1.36.3".to_owned(), 3)].into());
     for controller in controllers::ALL {
         metrics.tenants.say(&ObjectKey::namespaced(controller.kind, "team-a", "acme"), &status);

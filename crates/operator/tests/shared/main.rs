@@ -19,4 +19,5 @@ mod minor;
 mod refusals;
 mod revisions;
 mod route;
+mod sizes;
 mod vpc;

@@ -22,6 +22,7 @@ pub(super) static COMPONENT: Component = Component {
         Asked {
             replicas: spec.replicas,
             resources: spec.resources.as_ref(),
+            autoscaling: &spec.autoscaling,
             placement: &spec.placement,
             extra_args: &spec.extra_args,
         }

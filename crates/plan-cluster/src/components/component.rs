@@ -3,6 +3,7 @@
 use crate::isolation::ends::Allow;
 use crate::subject::Tenant;
 use berth_api::ClusterSpec;
+use berth_api::autoscaling::Autoscaling;
 use berth_api::common::{Arg, Placement, Resources};
 use berth_plan::model::SecretEntry;
 use berth_plan::model::State;
@@ -35,6 +36,8 @@ pub struct Asked<'a> {
     pub replicas: Option<i32>,
     /// Requests and limits.
     pub resources: Option<&'a Resources>,
+    /// Whether requests of its pods follow what they use.
+    pub autoscaling: &'a Autoscaling,
     /// Where its pods may run.
     pub placement: &'a Placement,
     /// Flags of the user.
@@ -43,8 +46,8 @@ pub struct Asked<'a> {
 
 impl<'a> From<&'a berth_api::cluster::ComponentSpec> for Asked<'a> {
     fn from(spec: &'a berth_api::cluster::ComponentSpec) -> Self {
-        let berth_api::cluster::ComponentSpec { replicas, resources, placement, extra_args } = spec;
-        Self { replicas: *replicas, resources: resources.as_ref(), placement, extra_args }
+        let berth_api::cluster::ComponentSpec { replicas, resources, autoscaling, placement, extra_args } = spec;
+        Self { replicas: *replicas, resources: resources.as_ref(), autoscaling, placement, extra_args }
     }
 }
 

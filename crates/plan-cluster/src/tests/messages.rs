@@ -13,6 +13,7 @@ mod nodes;
 mod pods;
 mod preflight;
 mod revision;
+mod sizes;
 mod sleep;
 mod turn;
 mod vpc;
@@ -507,6 +508,7 @@ pub(crate) fn situations() -> Vec<Situation> {
         .chain(pull_secrets::situations())
         .chain(revision::situations())
         .chain(turn::situations())
+        .chain(sizes::situations())
         .chain(sleep::situations())
         .chain(by_itself::situations())
         .chain(update::situations())

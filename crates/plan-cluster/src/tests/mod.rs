@@ -43,6 +43,7 @@ mod revision;
 mod rights;
 mod room;
 mod route;
+mod sizes;
 mod sleep;
 mod sleep_backup;
 mod sleep_by_time;

@@ -6,6 +6,7 @@ use crate::components::{Component, service_account_issuers};
 use crate::revision::goes_on;
 use crate::subject::Tenant;
 use berth_api::ClusterSpec;
+use berth_api::autoscaling::Autoscaling;
 use berth_api::cluster::Etcd;
 use berth_api::common::{Arg, Images, Resources};
 use berth_api::conditions::Reason;
@@ -22,6 +23,14 @@ use berth_render::{Binary, FLAGS, values::ExtraArg};
 /// Requests that are more than their limit, which no API server takes; `field` is the component's name in the spec.
 pub(crate) fn resources(field: &str, asked: Option<&Resources>) -> Result<(), State> {
     beyond_limit(field, asked).map_or(Ok(()), |why| Err(State::blocked(Reason::InvalidSpec, why)))
+}
+
+/// Bounds of requests that follow usage: the least is more than the most, or one is more than writers may ask for.
+pub(crate) fn autoscaling(field: &str, asked: &Autoscaling, most: &Limits) -> Result<(), State> {
+    if let Some(why) = asked.beyond_max() {
+        return Err(State::blocked(Reason::InvalidSpec, format!("spec.{field}.autoscaling: {why}")));
+    }
+    limits::bounds(field, asked, most)
 }
 
 /// What is said of such requests.
@@ -65,6 +74,7 @@ pub(crate) fn component(t: &Tenant<'_>, component: &Component) -> Result<Vec<Ext
     let replicas = asked.replicas.map_or(("replicas", spec.replicas), |replicas| (&*own, replicas));
     limits::component(field, replicas, asked.resources, &policy.limits)?;
     resources(field, asked.resources)?;
+    autoscaling(field, asked.autoscaling, &policy.limits)?;
     helpers(&spec.helpers, &policy.limits)?;
     if component.binary == Binary::ApiServer {
         webhook::refusal(t)?;

@@ -1,5 +1,6 @@
 //! How much writers of a `Cluster` may ask for.
 
+use berth_api::autoscaling::Autoscaling;
 use berth_api::common::Resources;
 use berth_api::conditions::Reason;
 use berth_api::etcd_cluster::Storage;
@@ -28,6 +29,19 @@ pub(crate) fn amounts(field: &str, resources: Option<&Resources>, limits: &Limit
             let value = all.as_ref().and_then(|all| all.get(name));
             if let Some((value, most)) = value.zip(most.as_ref()).filter(|(value, most)| is_less(most, &value.0)) {
                 return Err(refused(&format!("spec.{field}.resources.{kind}.{name}"), &value.0, most, name));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Between what requests may be that follow usage; `field` is the component's name in the spec.
+pub(crate) fn bounds(field: &str, asked: &Autoscaling, limits: &Limits) -> Result<(), State> {
+    for (part, bound) in [("min", &asked.min), ("max", &asked.max)] {
+        for (name, most) in [("cpu", &limits.cpu), ("memory", &limits.memory)] {
+            let value = bound.of(name);
+            if let Some((value, most)) = value.zip(most.as_ref()).filter(|(value, most)| is_less(most, value)) {
+                return Err(refused(&format!("spec.{field}.autoscaling.{part}.{name}"), value, most, name));
             }
         }
     }
@@ -85,6 +99,13 @@ mod tests {
         }
         let replicas = component("scheduler", ("scheduler.replicas", 3), None, &limits());
         assert!(problem(replicas).starts_with("spec.scheduler.replicas: 3 is more than 2, "));
+        let sized = |asked: serde_json::Value| {
+            problem(bounds("etcd", &serde_json::from_value::<Autoscaling>(asked).unwrap(), &limits()))
+        };
+        assert_eq!(sized(json!({"min": {"cpu": "2"}, "max": {"memory": "4Gi"}})), "");
+        let said = sized(json!({"max": {"memory": "4097Mi"}}));
+        assert!(said.starts_with("spec.etcd.autoscaling.max.memory: 4097Mi is more than 4Gi, "), "{said}");
+        assert!(sized(json!({"min": {"cpu": "2500m"}})).contains("autoscaling.min.cpu: 2500m is more than 2, "));
         let size = |size: &str| storage(&serde_json::from_value(json!({"size": size})).unwrap(), &limits());
         assert_eq!(size("20Gi"), Ok(()));
         assert!(problem(size("21Gi")).starts_with("spec.etcd.storage.size: 21Gi is more than 20Gi, "));

@@ -15,7 +15,7 @@ mod trusted_ca;
 pub(super) mod vpc;
 pub(super) mod writers;
 
-pub(crate) use component::{beyond_limit, component, etcd_timing, extra_args, helpers, image, resources};
+pub(crate) use component::{autoscaling, beyond_limit, component, etcd_timing, extra_args, helpers, image, resources};
 pub(crate) use networks::{networks, without_ranges};
 use new_tenant::new_tenant;
 pub(crate) use room::room_for_one_node;

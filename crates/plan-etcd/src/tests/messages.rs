@@ -3,6 +3,7 @@
 mod backups;
 mod newer;
 mod recoveries;
+mod sizes;
 mod sleep;
 mod stranded;
 mod upkeep;
@@ -392,6 +393,7 @@ pub(crate) fn situations() -> Vec<Situation> {
     all.extend(changes(&formed, &single));
     all.extend(upkeep::all(&formed));
     all.extend(stranded::all());
+    all.extend(sizes::all());
     all.extend(sleep::all());
     all.extend(newer::all());
     all.extend(versions::all());

@@ -37,6 +37,8 @@ const NOT_SHOWN: &[(&str, &str, &str)] = &[
     ("plan-cluster", "{first} to finish its rollout first", "kube-apiserver's own rollout is said first"),
     ("plan-cluster", "Temporary failure in name resolution", "what a C library says, to compare with"),
     ("plan-cluster", "Try again", "what a C library says, to compare with"),
+    ("plan", "{}m CPU and ", "what the operator's log has of a resize"),
+    ("plan", "{}m CPU, {}Mi", "what kubectl berth status shows"),
     ("plan", "nodePort: Invalid value: ", "what an API server says, to compare with"),
     ("plan-cluster", "EtcdCluster etcd to be created", "its object is written in the same stage, which says that"),
     ("plan-cluster", "{} to be recorded", "the object that is written is said first"),

@@ -1,5 +1,6 @@
 //! docs/status-fields.md has every field of `status -o json`, with its type: for one and for many.
 
+use super::super::sizes::tests::sizes;
 use super::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,8 +47,9 @@ fn samples() -> Vec<Seen> {
         json!({"containerStatuses": [{"name": "c", "image": "x", "state": {"waiting": {"reason": "ErrImagePull"}}}]});
     full.pods.extend([pod("kube-scheduler-1", "kube-scheduler", image.clone()), pod("etcd-1", "etcd", image)]);
     full.notes.push("not shown".into());
+    full.sizes = sizes(true);
 
-    let mut bare = healthy();
+    let mut bare = Seen { sizes: sizes(false), ..healthy() };
     bare.cluster.status.as_mut().unwrap().components[0].version = None;
     let etcd = bare.etcd.as_mut().unwrap().status.as_mut().unwrap();
     (etcd.version, etcd.ready_members) = (None, None);
@@ -57,7 +59,7 @@ fn samples() -> Vec<Seen> {
     for pod in &mut bare.pods {
         pod["metadata"]["creationTimestamp"].take();
     }
-    vec![full, bare, seen(cluster(json!({})))]
+    vec![full, bare, healthy(), seen(cluster(json!({})))]
 }
 
 /// As the page writes them: `string or null`, `list of object`.

@@ -122,6 +122,17 @@ async fn the_schema_refuses_with_words_that_help() {
             json!({"etcd": {"resources": {"requests": {"memory": "1.5Gi"}, "limits": {"memory": "1024Mi", "cpu": "1"}}}}),
             "spec.etcd.resources: Invalid value: resources: requests.memory is more than limits.memory",
         ),
+        (
+            "acme",
+            json!({"apiServer": {"autoscaling": {"mode": "InPlace", "min": {"cpu": "2"}, "max": {"cpu": "1500m"}}}}),
+            "autoscaling: min.cpu is more than max.cpu: lower min, or raise max",
+        ),
+        (
+            "acme",
+            json!({"etcd": {"autoscaling": {"min": {"memory": "1.5Gi"}, "max": {"memory": "1024Mi"}}}}),
+            "autoscaling: min.memory is more than max.memory: lower min, or raise max",
+        ),
+        ("acme", json!({"scheduler": {"autoscaling": {"mode": "Recreate"}}}), "spec.scheduler.autoscaling.mode"),
         ("acme", json!({"version": "v1.36"}), "spec.version"),
         ("acme", json!({"replicas": 0}), "spec.replicas"),
         ("acme", json!({"endpoint": {"type": "NodePort"}}), "endpoint.host is required with type NodePort"),

@@ -120,6 +120,7 @@ const TAKEN: &[(&str, &str)] = &[
     ),
     ("delete this Cluster and create it with {", "the namespace with its data: `spec.deletion.dataPolicy`"),
     ("restore them with helm upgrade", "all: rights come back"),
+    ("Restore the chart's rights with helm upgrade", "likewise"),
     ("if they are right, create a new Cluster", "the old one stays, with its data"),
     ("create another Cluster and move the workloads", "the old one stays"),
     ("create a Cluster whose serviceCIDRs begin with", "the old one stays, with its data"),

@@ -35,6 +35,8 @@ const EFFECTS: &[(Kind, &str, Effect)] = &[
     (Kind::Cluster, "endpoint*", At("Service/kube-apiserver /")),
     (Kind::Cluster, "proxy*", At("Deployment.apps/kube-apiserver /spec/template/spec/containers")),
     (Kind::Cluster, "vpc*", Test("a_tenant_in_a_vpc_has_an_api_server_for_each_address")),
+    (Kind::Cluster, "etcd.autoscaling*", At("EtcdCluster.berth.dev/etcd /spec/autoscaling")),
+    (Kind::Cluster, "*.autoscaling*", Test("requests_of_running_pods_follow_usage_and_no_pod_is_made_anew")),
     (Kind::Cluster, "etcd.storage*", At("PersistentVolumeClaim/data-etcd-0 /")),
     (Kind::Cluster, "etcd.replicas", At("StatefulSet.apps/etcd /spec/replicas")),
     (Kind::Cluster, "etcd.recovery", At("EtcdCluster.berth.dev/etcd /spec/recovery")),
@@ -122,6 +124,8 @@ const EFFECTS: &[(Kind, &str, Effect)] = &[
     (Kind::Etcd, "clientsStopped", Test("an_etcd_stops_after_its_clients_and_begins_a_new_epoch_alone")),
     (Kind::Etcd, "recovery", Test("what_a_member_holds_that_is_left_is_restored_once_the_loss_has_lasted")),
     (Kind::Etcd, "hibernation*", Test("all_members_stop_and_start_as_they_were")),
+    (Kind::Etcd, "autoscaling*", Test("requests_of_running_pods_follow_usage_and_no_pod_is_made_anew")),
+    (Kind::Etcd, "shrinkWindow*", Test("of_etcd_requests_become_less_within_a_window_only")),
     (Kind::Etcd, "paused", Changes("EtcdCluster.berth.dev/acme /status/phase")),
 ];
 
@@ -191,7 +195,9 @@ fn samples(kind: Kind) -> Vec<(&'static str, Vec<Value>)> {
         ("*resources.limits{key}", vec![json!("cpu")]),
         ("*resources.requests{key}", vec![json!("cpu"), json!("memory"), json!("example.com/gpu")]),
         ("*resources.limits{}", quantity.clone()),
-        ("*resources.requests{}", quantity),
+        ("*resources.requests{}", quantity.clone()),
+        ("*autoscaling.*.cpu", quantity.clone()),
+        ("*autoscaling.*.memory", quantity),
     ];
     match kind {
         Kind::Cluster => all.extend([
@@ -279,6 +285,9 @@ fn samples(kind: Kind) -> Vec<(&'static str, Vec<Value>)> {
             ("heartbeatInterval", vec![json!("150ms"), json!("201ms"), json!("0s"), json!("1h")]),
             ("electionTimeout", vec![json!("2s"), json!("499ms"), json!("50001ms"), json!("1h")]),
             ("storage.className", vec![json!("fast")]),
+            ("shrinkWindow.start", vec![json!("22:30"), json!("24:00"), json!("2:30")]),
+            ("shrinkWindow.duration", vec![json!("30m"), json!("4h"), json!("29m"), json!("25h"), json!("")]),
+            ("shrinkWindow.timeZone", vec![json!("Europe/Berlin"), json!("Mars/Base")]),
             ("clients[].name", vec![json!("client-{n}"), json!("ca")]),
             ("placement.tolerations[]", vec![json!({"key": "berth.dev/sweep-{n}", "effect": "NoExecute"})]),
         ]),
