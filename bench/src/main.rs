@@ -18,6 +18,7 @@ mod outside;
 mod process;
 mod report;
 mod scale;
+mod sizes;
 mod sleep;
 mod starts;
 mod targets;
@@ -33,10 +34,10 @@ use std::time::Duration;
 
 #[derive(Parser)]
 struct Args {
-    /// Access to the meta cluster; all parts but `gateway` need it.
+    /// Access to the meta cluster; all parts but `gateway` and `sizes` need it.
     #[arg(long, default_value = "kubeconfig")]
     kubeconfig: PathBuf,
-    /// The meta cluster's audit log; all parts but `gateway` need it.
+    /// The meta cluster's audit log; all parts but `gateway` and `sizes` need it.
     #[arg(long, default_value = "audit.log")]
     audit_log: PathBuf,
     /// Where results are appended.
@@ -185,6 +186,12 @@ enum Part {
         #[arg(long)]
         plugin: PathBuf,
     },
+    /// What requests that follow usage cost the operator, computed by this process alone. It needs no meta cluster.
+    Sizes {
+        /// Tenants with autoscaling.
+        #[arg(long, default_value_t = 200)]
+        count: usize,
+    },
     /// What the gateway and the login cost, as processes of this machine with real API servers. It needs no meta cluster; `make bench` fills in
     /// the rest.
     Gateway {
@@ -239,6 +246,9 @@ async fn main() -> anyhow::Result<()> {
         let programs = gateway::Programs { gateway: gateway.clone(), access: access.clone() };
         let (figures, outcome) = gateway::run(programs, only).await?;
         return report(&args.out, &figures, args.targets()).and(outcome);
+    }
+    if let Part::Sizes { count } = args.part {
+        return report(&args.out, &sizes::run(count, args.runs)?, args.targets());
     }
     let config = kube::config::Kubeconfig::read_from(&args.kubeconfig)?;
     let config = kube::Config::from_custom_kubeconfig(config, &kube::config::KubeConfigOptions::default()).await?;
@@ -310,7 +320,7 @@ async fn main() -> anyhow::Result<()> {
         Part::Upgrade => figures.extend(upgrade::run(&client, args.runs).await?),
         Part::Ha => figures.extend(in_turns(&client, args.runs, &HA).await?),
         Part::Single | Part::All => figures.extend(in_turns(&client, args.runs, &SINGLE).await?),
-        Part::Ten | Part::Scale { .. } | Part::Fleet { .. } | Part::Gateway { .. } => {}
+        Part::Ten | Part::Scale { .. } | Part::Fleet { .. } | Part::Gateway { .. } | Part::Sizes { .. } => {}
     }
     if matches!(args.part, Part::Ten | Part::All) {
         figures.extend(ten(&client, &args).await?);

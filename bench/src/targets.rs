@@ -3,7 +3,7 @@
 use crate::Figure;
 
 /// The figure, the most that it may be, and the number of tenants that this is meant for, if it depends on that.
-const TARGETS: [(&str, f64, Option<usize>); 69] = [
+const TARGETS: [(&str, f64, Option<usize>); 70] = [
     ("single.ratio", 1.4, None),
     ("single.ready", 9.0, None),
     ("single.deleted", 6.0, None),
@@ -36,6 +36,7 @@ const TARGETS: [(&str, f64, Option<usize>); 69] = [
     ("sleep.pods", 0.0, None),
     ("sleep.writes", 0.0, None),
     ("sleep.reads", 2.0, None),
+    ("sizes.look", 1.0, None),
     ("etcd.grown", 90.0, None),
     ("etcd.grown_failed", 0.0, None),
     ("etcd.backup", 60.0, None),
@@ -129,6 +130,7 @@ mod tests {
             include_str!("etcd/mod.rs"),
             include_str!("upgrade.rs"),
             include_str!("fleet.rs"),
+            include_str!("sizes.rs"),
             include_str!("sleep.rs"),
             include_str!("called.rs"),
             include_str!("gateway/access.rs"),

@@ -20,6 +20,9 @@ pub(crate) fn run_all(args: &[String]) -> Result<()> {
     if args.iter().any(|arg| arg == "gateway") {
         return gateway(args);
     }
+    if args.iter().any(|arg| arg == "sizes") {
+        return sizes(args);
+    }
     let images = images::build(Profile::Release)?;
     let dir = root().join("target/bench");
     let has = |part: &str| args.iter().any(|a| a == part);
@@ -93,6 +96,14 @@ fn gateway(args: &[String]) -> Result<()> {
     let mut bench = Command::new(program("berth-bench"));
     bench.arg("--out").arg(root().join("target/bench/results.jsonl")).args(args);
     run(bench.arg("--gateway").arg(program("berth-gateway")).arg("--access").arg(program("berth-access")))
+}
+
+/// The program that measures alone.
+fn sizes(args: &[String]) -> Result<()> {
+    say("building berth-bench");
+    release_programs(&["berth-bench"])?;
+    let mut bench = Command::new(release_dir().join("berth-bench"));
+    run(bench.arg("--out").arg(root().join("target/bench/results.jsonl")).args(args))
 }
 
 /// A store for backups that are pretended.

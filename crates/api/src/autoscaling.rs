@@ -14,8 +14,9 @@ use serde_with::skip_serializing_none;
 #[schemars(extend("x-kubernetes-validations" = json!([ordered("cpu"), ordered("memory")])))]
 pub struct Autoscaling {
     /// InPlace: the requests of running pods follow usage, as `metrics.k8s.io` of the meta cluster tells it each minute: up after a minute above,
-    /// down after six hours below, in steps of 1.5. No pod restarts, limits stay as they are, and so does the template: a new pod begins
-    /// with `resources`. Off: requests are what `resources` says. Default Off. A change rolls nothing.
+    /// down after six hours below, in steps of 1.5. No pod restarts, and limits stay as they are. A component's next version begins with the
+    /// requests that its pods have come to, as long as `resources` is the same; until then, and in etcd, a new pod begins with `resources`. Off:
+    /// requests are what the pod was made with. Default Off. A change rolls nothing.
     #[serde(default)]
     pub mode: Mode,
     /// The least that is requested. Default: a quarter of the request in `resources`.

@@ -108,6 +108,15 @@ impl Amounts {
     }
 }
 
+impl From<&Resources> for Amounts {
+    fn from(resources: &Resources) -> Self {
+        let all = |all: &Option<BTreeMap<String, Quantity>>| {
+            all.iter().flatten().map(|(name, amount)| (name.clone(), amount.0.clone())).collect()
+        };
+        Self { limits: all(&resources.limits), requests: all(&resources.requests) }
+    }
+}
+
 impl From<&Amounts> for Resources {
     fn from(amounts: &Amounts) -> Self {
         let all = |all: &BTreeMap<String, String>| {
@@ -130,6 +139,7 @@ mod tests {
         assert_eq!(amounts.to_json(), text);
         let resources = serde_json::to_value(Resources::from(&amounts)).unwrap();
         assert_eq!(resources, json!({"limits": {"cpu": "100m"}, "requests": {"cpu": "50m", "memory": "16Mi"}}));
+        assert_eq!(Amounts::from(&Resources::from(&amounts)), amounts);
         assert_eq!(serde_json::to_value(Resources::from(&Amounts::default())).unwrap(), json!({}));
         assert_eq!((Amounts::default().given(), amounts.clone().given()), (None, Some(amounts)));
     }

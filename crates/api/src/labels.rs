@@ -64,6 +64,11 @@ pub const PROXY: &str = "berth.dev/proxy";
 /// On the control-plane namespace: what API servers reach without a proxy beside what is the tenant's own, as the operator had it when the tenant
 /// took its version, as a JSON list. None: what the first operator with a proxy had.
 pub const NO_PROXY: &str = "berth.dev/no-proxy";
+/// On the control-plane namespace: requests with which pods of components begin, as the tenant's version was taken, as JSON by component. None: those
+/// of `resources`.
+pub const SIZES: &str = "berth.dev/sizes";
+/// On a workload whose pods begin with other requests than those of `resources`: these, as JSON.
+pub const REQUESTS: &str = "berth.dev/requests";
 /// On the `StatefulSet` of an etcd: resources and placement that its members had before a change of them that is not through, as JSON.
 pub const RAN_WITH: &str = "berth.dev/ran-with";
 /// On the control-plane namespace: the Kubernetes version the tenant's manifests were last rendered for.

@@ -2,7 +2,7 @@
 
 use crate::autoscaling::Autoscaling;
 use crate::cluster::{ApiServer, Check, ComponentSpec, KeptIssuer, default_issuer};
-use crate::common::{AgentDelivery, Images, Resources, resources_schema};
+use crate::common::{AgentDelivery, Images, Resources, keys, resources_schema};
 use crate::helpers::{Amounts, Helpers};
 use crate::proxy::Proxy;
 use crate::version::Version;
@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_with::skip_serializing_none;
+use std::collections::BTreeMap;
 
 /// A release of a `Cluster`: the part of its spec that runs, and what it is rendered with. Berth records one in the control-plane
 /// namespace whenever that part changes, and goes back to the last that succeeded when a new one does not come up. The last ten are kept.
@@ -233,10 +234,30 @@ pub struct RevisionPin {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), inner(length(max = 253)))]
     pub no_proxy: Option<Vec<String>>,
+    /// Requests with which pods of components begin, by component: what those before had come to by `autoscaling` when the release was made.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 3, "x-kubernetes-validations" = json!([keys("sizes")])))]
+    pub sizes: BTreeMap<String, PinnedSize>,
+}
+
+/// What the container of a component requests when its pods begin.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PinnedSize {
+    /// CPUs, such as `150m`.
+    #[schemars(length(max = 32))]
+    pub cpu: String,
+    /// Memory, such as `384Mi`.
+    #[schemars(length(max = 32))]
+    pub memory: String,
+    /// `resources` of the component when the release was made. With others its pods begin with those.
+    pub resources: Option<Amounts>,
 }
 
 impl RevisionPin {
-    /// Whether pods of the same version, with the same agent, are the same by both. What is reached without a proxy is no reason for a release.
+    /// Whether pods of the same version, with the same agent, are the same by both. What is reached without a proxy is no reason for a release, nor
+    /// are sizes.
     pub fn renders_as(&self, other: &Self) -> bool {
         let of = |pin: &Self| (pin.templates.clone(), pin.helper_resources.clone(), pin.proxy.clone());
         of(self) == of(other)

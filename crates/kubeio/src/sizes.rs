@@ -3,7 +3,7 @@
 use crate::calls::{Io, encode, other};
 use crate::error::{ErrorKind, IoError};
 use berth_api::labels;
-use berth_plan::sizes::{Metrics, Resize, SizedPod, usage_of};
+use berth_plan::sizes::{Metrics, ReadPod, Resize, SizedPod, usage_of};
 use berth_render::{Binary, Kind, ObjectKey};
 use http::Method;
 use serde::Deserialize;
@@ -42,7 +42,7 @@ pub async fn read_sized_pods(io: &Io, namespace: Option<&str>) -> Result<Vec<Siz
     loop {
         let text = io.text(Method::GET, what, &next, None, None).await?;
         let page: Page = serde_json::from_str(&text).map_err(|error| other(what, &error))?;
-        all.extend(page.items.iter().filter_map(SizedPod::of));
+        all.extend(page.items.into_iter().filter_map(ReadPod::sized));
         match page.metadata.next.filter(|token| !token.is_empty()) {
             Some(token) => next = format!("{url}&continue={}", encode(&token)),
             None => return Ok(all),
@@ -55,7 +55,7 @@ struct Page {
     #[serde(default)]
     metadata: More,
     #[serde(default)]
-    items: Vec<Value>,
+    items: Vec<ReadPod>,
 }
 
 #[derive(Default, Deserialize)]
@@ -102,6 +102,8 @@ pub async fn resize(io: &Io, resize: &Resize) -> Result<Resized, IoError> {
         Ok(_) => Ok(Resized::Taken),
         Err(error) => match error.kind {
             ErrorKind::Conflict => Ok(Resized::Gone),
+            // Another pod has the name by now.
+            ErrorKind::Rejected if error.message.contains("metadata.uid: ") => Ok(Resized::Gone),
             // Of a pod that is gone it says its name.
             ErrorKind::NotFound if error.message.contains(&format!("\"{pod}\"")) => Ok(Resized::Gone),
             ErrorKind::NotFound => Ok(Resized::Refused(
@@ -157,6 +159,8 @@ mod tests {
         let of = async |code, message| resize(&answers(code, refusal(code, message)), &asked).await;
         assert_eq!(of(404, "pods \"etcd-0\" not found").await.unwrap(), Resized::Gone);
         assert_eq!(of(409, "the UID in the precondition is not that of the object").await.unwrap(), Resized::Gone);
+        let other = "Pod \"etcd-0\" is invalid: metadata.uid: Invalid value: \"u\": field is immutable";
+        assert_eq!(of(422, other).await.unwrap(), Resized::Gone);
         let Resized::Refused(why) = of(404, "the server could not find the requested resource").await.unwrap() else {
             panic!("not refused")
         };

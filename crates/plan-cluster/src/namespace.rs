@@ -198,6 +198,9 @@ fn namespace(t: &Tenant<'_>) -> Value {
     if let Some(direct) = &t.pin().no_proxy {
         notes[labels::NO_PROXY] = json!(direct).to_string().into();
     }
+    if !t.pin().sizes.is_empty() {
+        notes[labels::SIZES] = json!(t.pin().sizes).to_string().into();
+    }
     for name in [labels::PRIVATE_NETWORKS, labels::SPECIAL_NETWORKS] {
         if super::isolation::private::recorded(t, name) {
             notes[name] = labels::NETWORKS_CLOSED.into();

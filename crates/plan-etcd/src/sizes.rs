@@ -6,7 +6,7 @@ use berth_api::conditions::Reason;
 use berth_api::{labels, names};
 use berth_plan::etcd_home::{is_tenants, name_of};
 use berth_plan::settings::Limits;
-use berth_plan::sizes::{Asked, Part, part};
+use berth_plan::sizes::{Asked, Part, part, said_before};
 use berth_render::{Kind, ObjectKey};
 
 /// What the one who resizes is asked for. None: nothing; of a paused one, or one that is deleted, nothing is changed.
@@ -32,6 +32,7 @@ pub fn sizes(input: Input<'_>) -> Option<Asked> {
 
 /// What `Ready` says beside that all is well: requests that do not follow usage.
 pub(crate) fn note(input: Input<'_>) -> Option<(Reason, String)> {
-    let told = &input.observed.sizes;
+    let conditions = || input.object.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    let Some(told) = &input.observed.sizes else { return said_before(conditions()) };
     (!told.is_empty() && !input.is_deleted()).then(|| (Reason::SizeHeld, told.join(". ")))
 }

@@ -71,8 +71,8 @@ pub struct Observed {
     pub heard: Heard,
     /// Whether the meta cluster serves `TLSRoute`s, which are among the objects then.
     pub routes: RoutesSeen,
-    /// Why requests of its pods do not follow what they use, as far as that is asked for.
-    pub sizes: Vec<String>,
+    /// Why requests of its pods do not follow what they use, as far as that is asked for. None: nobody has looked yet.
+    pub sizes: Option<Vec<String>>,
     /// The volumes of etcd's members, by member: read where the spec asks more of their nodes than what runs.
     pub volumes: BTreeMap<String, Volume>,
     /// What etcd's members said, if they were asked.

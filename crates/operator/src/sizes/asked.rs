@@ -43,7 +43,8 @@ pub struct Sizes {
 struct Tenant {
     asked: Arc<Asked>,
     at: Timestamp,
-    told: Vec<String>,
+    /// None: nobody has looked yet.
+    told: Option<Vec<String>>,
 }
 
 impl Default for Sizes {
@@ -59,12 +60,12 @@ impl Sizes {
         Self { all: Mutex::default(), news: Notify::new(), changes, every }
     }
 
-    /// What the object of that UID asks for now. Returns what is told of it.
-    pub(crate) fn ask(&self, uid: &str, asked: Option<Asked>, now: Timestamp) -> Vec<String> {
+    /// What the object of that UID asks for now. Returns what is told of it. None: nobody has looked yet.
+    pub(crate) fn ask(&self, uid: &str, asked: Option<Asked>, now: Timestamp) -> Option<Vec<String>> {
         let mut all = self.all.lock();
         let before = all.remove(uid);
-        let Some(asked) = asked else { return vec![] };
-        let told = before.as_ref().map(|before| before.told.clone()).unwrap_or_default();
+        let Some(asked) = asked else { return Some(vec![]) };
+        let told = before.as_ref().and_then(|before| before.told.clone());
         let is_new = before.is_none_or(|before| *before.asked != asked);
         all.insert(uid.to_owned(), Tenant { asked: asked.into(), at: now, told: told.clone() });
         if is_new {
@@ -84,8 +85,8 @@ impl Sizes {
     pub(super) fn tell(&self, uid: &str, told: Vec<String>) {
         let mut all = self.all.lock();
         let Some(tenant) = all.get_mut(uid) else { return };
-        if tenant.told != told {
-            tenant.told = told;
+        if tenant.told.as_ref() != Some(&told) {
+            tenant.told = Some(told);
             // Without anybody who listens there is nobody to tell.
             let _ = self.changes.send(tenant.asked.of.clone());
         }
@@ -122,16 +123,16 @@ mod tests {
         let mut changes = pin!(sizes.changes(Kind::Cluster));
         let mut etcds = pin!(sizes.changes(Kind::EtcdCluster));
         let mut next = || changes.next().now_or_never().flatten().map(|of| of.name);
-        assert_eq!(sizes.ask("u", Some(asked("acme")), now), [""; 0]);
+        assert_eq!(sizes.ask("u", Some(asked("acme")), now), None);
         assert!(sizes.news.notified().now_or_never().is_some());
         sizes.tell("u", vec!["no metrics".into()]);
         sizes.tell("u", vec!["no metrics".into()]);
         assert_eq!((next(), next()), (Some("acme".into()), None), "once");
         assert_eq!(etcds.next().now_or_never(), None);
-        assert_eq!(sizes.ask("u", Some(asked("acme")), now), ["no metrics"]);
+        assert_eq!(sizes.ask("u", Some(asked("acme")), now), Some(vec!["no metrics".into()]));
         assert!(sizes.news.notified().now_or_never().is_none(), "it asks for the same");
         assert_eq!(sizes.asked(now + SignedDuration::from_mins(59)).len(), 1);
-        sizes.ask("u", None, now);
+        assert_eq!(sizes.ask("u", None, now), Some(vec![]));
         sizes.tell("u", vec!["anything".into()]);
         assert_eq!((sizes.asked(now).len(), next()), (0, None));
         sizes.ask("u", Some(asked("acme")), now);

@@ -10,9 +10,12 @@ use berth_kubeio::{IoError, Resized, read_sized_pods, read_usage, resize};
 use berth_plan::sizes::{Asked, Known, Metrics, Part, SizedPod, say, step};
 use berth_plan_cluster::window;
 use jiff::Timestamp;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Who asks anew waits so long for others.
+const GATHER: Duration = Duration::from_secs(5);
 
 /// Follows usage.
 #[derive(Debug)]
@@ -23,15 +26,18 @@ impl FleetTask for FollowUsage {
 
     async fn news(ctx: &Context) {
         ctx.sizes.news.notified().await;
+        // Where many ask at once, as after a start, one pass is for all of them.
+        tokio::time::sleep(GATHER.min(ctx.sizes.every)).await;
     }
 
     async fn pass(ctx: &Context) -> Result<Option<Duration>, IoError> {
         let asked = ctx.sizes.asked(ctx.now());
         let mut memory = ctx.size_memory.take();
-        memory.retain(|(uid, container), _| {
-            let of = asked.iter().find(|(asks, _)| asks == uid);
-            of.is_some_and(|(_, asked)| asked.parts.iter().any(|part| part.container == *container))
-        });
+        let parts = |(uid, asked): &'_ (String, Arc<Asked>)| {
+            asked.parts.iter().map(|part| (uid.clone(), part.container.clone())).collect::<Vec<_>>()
+        };
+        let all: BTreeSet<_> = asked.iter().flat_map(parts).collect();
+        memory.retain(|part, _| all.contains(part));
         let passed = if asked.is_empty() {
             // What was summed last is not so any more.
             ctx.metrics.fleet_sizes.see(&[], &Metrics::Missing);
@@ -92,7 +98,7 @@ async fn resize_all(
             Resized::Taken => {
                 let (namespace, pod) = (&one.namespace, &one.pod);
                 tracing::info!(namespace, pod, container = one.container, size = %one.size, "requests follow usage");
-                known.taken(&one);
+                known.taken(&one, now);
             }
             Resized::Refused(why) => known.refused(&one, why, now),
             Resized::Gone => {}

@@ -3,6 +3,7 @@
 use berth_api::conditions::Reason;
 use berth_operator::http::{Health, serve};
 use berth_operator::metrics::{Controller, Metrics, Orphan, ReconcileLabels};
+use berth_plan::sizes::{self, Size, SizedPod};
 use berth_render::{Kind, ObjectKey};
 use berth_testkit::fixtures::{from_yaml, until};
 use berth_testkit::prometheus::{Prometheus, impatient};
@@ -99,6 +100,27 @@ fn restore(metrics: &Metrics, degraded: (&str, &str)) {
     metrics.tenants.say(&key(Kind::EtcdRestore, "back"), &status);
 }
 
+/// A tenant with autoscaling.
+fn sized(metrics: &Metrics) {
+    let pod = json!({
+        "metadata": {"namespace": "acme-1", "name": "etcd-0", "labels": {"berth.dev/etcd-cluster": "etcd"}},
+        "spec": {"containers": [{"name": "etcd", "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}}}]},
+        "status": {"phase": "Running"},
+    });
+    let used = [("etcd".to_owned(), Size { cpu: 20, memory: 1 << 20 })].into();
+    let usage = sizes::Metrics::Answered([(("acme-1".to_owned(), "etcd-0".to_owned()), used)].into());
+    metrics.fleet_sizes.see(&[SizedPod::of(&pod).unwrap()], &usage);
+}
+
+/// Waits until Prometheus has read that metric.
+async fn judged_by(prometheus: &Prometheus, name: &str) {
+    let read = async || {
+        let answer = prometheus.get(&format!("/api/v1/query?query={name}"));
+        answer.is_ok_and(|answer| answer["result"][0]["value"].is_array())
+    };
+    until(SOON, name, read).await;
+}
+
 fn reconciles(metrics: &Metrics, result: &'static str, count: u64) {
     metrics.reconciles.get_or_create(&ReconcileLabels { controller: "cluster", result }).inc_by(count);
 }
@@ -178,6 +200,8 @@ async fn each_alert_fires_and_clears() {
     not_ready(&metrics, "stuck", "Settled");
     fires(&["BerthNotReady"]).await;
 
+    sized(&metrics);
+    judged_by(&prometheus, "berth_fleet_used_cpu_cores").await;
     prometheus.answers(&file("dashboard.json")).unwrap();
 
     // An operator that is not there says nothing.

@@ -97,9 +97,11 @@ async fn requests_of_running_pods_follow_usage_and_no_pod_is_made_anew() {
     node(&team.client).await;
     let sized = |min: Value| json!({"autoscaling": {"mode": "InPlace", "min": min}});
     let bounds = json!({"cpu": "150m", "memory": "512Mi"});
-    team.create(json!({"apiServer": sized(bounds.clone()), "etcd": sized(json!({"cpu": "90m"}))}))
-        .await
-        .expect("Cluster");
+    let spec = json!({
+        "version": "1.36.2", "upgrade": {"soak": "0s"},
+        "apiServer": sized(bounds.clone()), "etcd": sized(json!({"cpu": "90m"})),
+    });
+    team.create(spec).await.expect("Cluster");
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
     let template = async || {
         let live = team.inside::<Deployment>().get(names::APISERVER).await.expect("Deployment");
@@ -122,13 +124,20 @@ async fn requests_of_running_pods_follow_usage_and_no_pod_is_made_anew() {
     let third = comes_to(&team, API, json!({"cpu": "200m", "memory": "600Mi"}), "").await;
     assert_eq!(second, third, "no pod was made anew");
 
+    // Another version makes all pods anew: they begin with what those before had come to.
+    team.spec(json!({"version": "1.36.3", "apiServer": {"autoscaling": {"min": null}}})).await.expect("spec");
+    let anew = comes_to(&team, API, json!({"cpu": "200m", "memory": "600Mi"}), &third).await;
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    let of = &template().await["spec"]["containers"][0]["resources"]["requests"];
+    assert_eq!(*of, json!({"cpu": "200m", "memory": "600Mi"}));
+
     // What the API server refuses is told, and what runs stays.
     team.spec(json!({"apiServer": sized(json!({"cpu": "5", "memory": "600Mi"}))})).await.expect("spec");
     team.says_of(Ready, "SizeHeld", "enough allocatable resources: cpu").await;
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
 
     let fourth = comes_to(&team, API, json!({"cpu": "200m", "memory": "600Mi"}), "").await;
-    assert_eq!(second, fourth);
+    assert_eq!(anew, fourth);
 
     // Nobody tells what pods use any more.
     *metrics.lock() = None;

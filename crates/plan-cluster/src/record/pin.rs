@@ -8,6 +8,7 @@ use berth_plan::object_meta::annotation;
 use berth_plan::settings::Settings;
 use berth_render::Catalog;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// What a tenant is rendered with. Recorded on its namespace, and of each release; a new operator does not change it.
 pub use berth_api::revision::RevisionPin as Pin;
@@ -22,6 +23,7 @@ pub(crate) fn pin(live: &Value) -> Option<Pin> {
         helper_resources: annotation(live, labels::HELPER_RESOURCES).and_then(|text| serde_json::from_str(text).ok()),
         proxy: annotation(live, labels::PROXY).and_then(|text| serde_json::from_str(text).ok()),
         no_proxy: annotation(live, labels::NO_PROXY).and_then(|text| serde_json::from_str(text).ok()),
+        sizes: annotation(live, labels::SIZES).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default(),
     })
 }
 
@@ -32,5 +34,6 @@ pub(crate) fn new_pin(version: Version, settings: &Settings) -> Option<Pin> {
     let (agent_image, agent_delivery) = (agent_image.clone(), *agent_delivery);
     let (helper_resources, proxy) = (helpers.resources.clone(), proxy.clone());
     let no_proxy = recorded(&settings.direct);
-    Some(Pin { version, templates: set.digest(), agent_image, agent_delivery, helper_resources, proxy, no_proxy })
+    let (templates, sizes) = (set.digest(), BTreeMap::new());
+    Some(Pin { version, templates, agent_image, agent_delivery, helper_resources, proxy, no_proxy, sizes })
 }

@@ -5,6 +5,7 @@ use super::model::{Change, Pending, Release};
 use super::record::{self, Upgrade};
 use super::{preflight, seen};
 use crate::record::{Pin, new_pin, pin};
+use crate::sizes::come_to;
 use crate::subject::Tenant;
 use crate::turn::hold_of_second_step;
 use berth_api::ClusterSpec;
@@ -21,7 +22,7 @@ pub(crate) fn decide_release(t: &Tenant<'_>) -> (Option<Release>, Option<State>)
     let served = live.and_then(record::served);
     let upgrade = live.and_then(record::upgrade);
     // A change that is under way goes on, whatever became of the pin beside it.
-    let from = || new_pin(upgrade.as_ref()?.from, t.settings);
+    let from = || sized_pin(upgrade.as_ref()?.from, t);
     let old = live.and_then(pin).or_else(from);
     match (upgrade, old) {
         (Some(upgrade), Some(old)) => {
@@ -32,6 +33,12 @@ pub(crate) fn decide_release(t: &Tenant<'_>) -> (Option<Release>, Option<State>)
     }
 }
 
+/// What the tenant is rendered with by this operator once it has that version: all pods are made anew, and begin with what those before had come
+/// to.
+fn sized_pin(version: Version, t: &Tenant<'_>) -> Option<Pin> {
+    new_pin(version, t.settings).map(|pin| Pin { sizes: come_to(t), ..pin })
+}
+
 /// No minor changes.
 fn at_rest(t: &Tenant<'_>, old: Option<Pin>, served: Option<Minor>) -> (Option<Release>, Option<State>) {
     let spec = &t.cluster.spec;
@@ -40,7 +47,7 @@ fn at_rest(t: &Tenant<'_>, old: Option<Pin>, served: Option<Minor>) -> (Option<R
     if let Some(old) = old.clone().filter(|old| Some(old.version) == asked) {
         return (Some(release(old)), None);
     }
-    let Some(new) = asked.and_then(|asked| new_pin(asked, t.settings)) else {
+    let Some(new) = asked.and_then(|asked| sized_pin(asked, t)) else {
         return (old.map(release), Some(unsupported(spec)));
     };
     let minor = new.version.minor();
@@ -90,7 +97,7 @@ fn wish(t: &Tenant<'_>, upgrade: Upgrade, old: Pin, step: Step) -> Wish {
     let Some(asked) = spec.asked_version() else {
         return Wish { refusal: Some(unsupported(spec)), ..wish };
     };
-    let wanted = new_pin(asked, t.settings).filter(|_| asked.minor() >= from.minor());
+    let wanted = sized_pin(asked, t).filter(|_| asked.minor() >= from.minor());
     match (wanted, step, asked.minor().since(running.minor())) {
         _ if asked == running => wish.ask = Ask::New,
         (_, Step::One, _) if asked == wish.old.version => wish.ask = Ask::Old,

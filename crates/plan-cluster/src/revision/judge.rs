@@ -60,8 +60,8 @@ impl<'a> Rollout<'a> {
     fn asks_more_of_nodes(&self) -> bool {
         let of = |revision: &Revision<'_>| {
             let release = revision.release()?;
-            let api = &release.api_server;
-            Some((api.resources.clone(), api.placement.clone(), release.helper_resources.clone()))
+            let (api, sizes) = (&release.api_server, revision.pin()?.sizes);
+            Some((api.resources.clone(), api.placement.clone(), release.helper_resources.clone(), sizes))
         };
         self.all.last().and_then(of) != self.good().and_then(of)
     }

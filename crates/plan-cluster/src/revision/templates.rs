@@ -5,6 +5,7 @@ use super::record::Revision;
 use super::rollout::Rollout;
 use crate::record::{self, Pin};
 use crate::release::Release;
+use crate::sizes::come_to;
 use crate::subject::Tenant;
 use crate::update::{self, Update};
 use berth_api::cluster::Templates;
@@ -16,6 +17,7 @@ impl<'a> Rollout<'a> {
     pub(super) fn adopted(&self, t: &Tenant<'_>) -> Option<Pin> {
         let newest = self.all.last().filter(|newest| newest.release() == Some(&self.wanted))?;
         let Update { old, new } = update::newer(t).filter(|_| t.cluster.spec.upgrade.templates == Templates::Newest)?;
+        let new = Pin { sizes: come_to(t), ..new };
         let failed = newest.is_by_templates() && newest.failed();
         let again = failed && newest.is_asked_again(self.roll.as_ref());
         let ended = newest.succeeded() || (failed && newest.status.outcome == Some(Outcome::RolledBack));

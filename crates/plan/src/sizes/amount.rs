@@ -30,7 +30,8 @@ impl Size {
     }
 
     /// The most of both, by resource.
-    pub(super) fn max(self, other: Self) -> Self {
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
         self.each(other, i64::max)
     }
 

@@ -1,6 +1,7 @@
 //! For which containers sizes are asked for.
 
 use super::amount::{Size, cpu, memory};
+use super::begin::without_size;
 use super::recommend::Bounds;
 use crate::settings::Limits;
 use berth_api::autoscaling::{Autoscaling, Bound, Mode};
@@ -46,13 +47,12 @@ pub fn part(
     if asked.mode == Mode::Off || asked.beyond_max().is_some() {
         return None;
     }
-    let all = workload?.pointer("/spec/template/spec/containers")?.as_array()?;
-    let resources = &all.iter().find(|one| one["name"] == container)?["resources"];
+    let resources = without_size(workload?, container)?;
     Some(Part {
         field: field.to_owned(),
         container: container.to_owned(),
         label: (label.0.to_owned(), label.1.to_owned()),
-        bounds: bounds(asked, resources, most),
+        bounds: bounds(asked, &resources, most),
         down_in: None,
     })
 }

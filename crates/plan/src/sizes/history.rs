@@ -24,15 +24,22 @@ pub struct History {
     peaks: [(i64, Size); KEPT],
     /// The last two samples, the newest first.
     last: [Option<(Timestamp, Size)>; 2],
+    /// Since when samples lack some of the pods.
+    partial_since: Option<Timestamp>,
 }
 
 impl History {
-    /// Takes in a sample.
-    pub fn see(&mut self, now: Timestamp, used: Size) {
+    /// Takes in a sample. `is_whole`: it is of all pods.
+    pub fn see(&mut self, now: Timestamp, used: Size, is_whole: bool) {
         let newest = self.last[0].map(|(at, _)| at);
         let has_gap = newest.is_none_or(|at| now.duration_since(at).abs() > GAP);
         if has_gap {
             *self = Self { since: Some(now), ..Self::default() };
+        }
+        self.partial_since = if is_whole { None } else { self.partial_since.or(Some(now)) };
+        // The one that nobody sees may be the one that uses most.
+        if self.partial_since.is_some_and(|since| now.duration_since(since).abs() > GAP) {
+            self.since = Some(now);
         }
         let hour = now.as_second().div_euclid(3600);
         let place = usize::try_from(hour.rem_euclid(HOURS + 1)).ok().and_then(|place| self.peaks.get_mut(place));
@@ -53,15 +60,18 @@ impl History {
 
     /// The most of the last six hours. None: they are not known as a whole.
     pub fn peak(&self, now: Timestamp) -> Option<Size> {
-        let is_new = self.newest().is_some_and(|at| now.duration_since(at).abs() <= GAP);
         let is_long = |since: &Timestamp| now.duration_since(*since) >= SignedDuration::from_hours(HOURS);
-        let since = self.since.filter(|since| is_new && is_long(since))?;
+        let since = self.since.filter(|since| self.is_fresh(now) && is_long(since))?;
         let first = since.as_second().div_euclid(3600).max(now.as_second().div_euclid(3600) - HOURS);
         self.peaks.iter().filter(|(hour, _)| *hour >= first).map(|(_, used)| *used).reduce(Size::max)
     }
 
-    /// When the last sample was taken.
-    pub fn newest(&self) -> Option<Timestamp> {
+    /// Whether what is used was known a moment ago.
+    pub fn is_fresh(&self, now: Timestamp) -> bool {
+        self.newest().is_some_and(|at| now.duration_since(at).abs() <= GAP)
+    }
+
+    fn newest(&self) -> Option<Timestamp> {
         self.last[0].map(|(at, _)| at)
     }
 }

@@ -7,18 +7,23 @@
 
 mod amount;
 mod asked;
+mod begin;
 mod history;
+mod read;
 mod recommend;
 mod say;
 mod seen;
 mod step;
+mod tried;
 
 pub use amount::Size;
 pub use asked::{Asked, Part, part};
+pub use begin::{given, without_size};
 pub use history::History;
+pub use read::ReadPod;
 pub use recommend::{Bounds, recommend};
-pub use say::{Metrics, say};
-pub use seen::{SizedPod, Usage, Used, usage_of};
+pub use say::{Metrics, said_before, say};
+pub use seen::{Container, SizedPod, Usage, Used, usage_of};
 pub use step::{Known, Resize, step};
 
 #[cfg(test)]

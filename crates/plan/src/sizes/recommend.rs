@@ -32,7 +32,7 @@ pub fn recommend(size: Size, history: &History, bounds: Bounds, now: Timestamp, 
 }
 
 /// A fifth more than was used.
-fn with_room(used: i64) -> i64 {
+pub(super) fn with_room(used: i64) -> i64 {
     used.saturating_add(used / 5)
 }
 

@@ -1,10 +1,14 @@
 //! Pods and their usage, as the meta cluster tells them.
 
 use super::amount::Size;
-use crate::object_meta::deleting;
-use jiff::Timestamp;
+use super::read::{ReadContainer, ReadContainerStatus, ReadPod};
+use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize as _;
 use serde_json::Value;
 use std::collections::BTreeMap;
+
+/// A pod that has run for so long has usage, if there is any.
+const USED: SignedDuration = SignedDuration::from_mins(5);
 
 /// A pod of Berth's that runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,8 +27,10 @@ pub struct SizedPod {
     pub class: String,
     /// Its containers, by name.
     pub containers: BTreeMap<String, Container>,
-    /// What kubelet says of a resize that it has not made: `Deferred` or `Infeasible`.
-    pub pending: Option<String>,
+    /// Its init containers leave it to the others whether it is Guaranteed: each requests all of its limits, of CPU and of memory.
+    pub init_is_whole: bool,
+    /// What kubelet says of a resize that it has not made: `Deferred` or `Infeasible`, and why.
+    pub pending: Option<(String, String)>,
 }
 
 /// A container, as its pod asks for it.
@@ -34,43 +40,106 @@ pub struct Container {
     pub requests: Size,
     /// Its limits. 0: none.
     pub limits: Size,
+    /// It restarts when it is resized, by its `resizePolicy`.
+    pub restarts: bool,
+    /// It runs: of others kubelet tells nothing.
+    pub runs: bool,
+    /// Kubelet tells what it gave it. One that does not is too old to resize it, or may restart it.
+    pub is_told: bool,
+}
+
+/// Why a pod is left as it is, whatever it uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hold {
+    /// It would be of another QoS class.
+    Class,
+    /// Its container would restart.
+    Restarts,
+    /// Its kubelet does not resize.
+    Kubelet,
+    /// Its container does not run now, which others tell.
+    Stopped,
 }
 
 impl SizedPod {
     /// From its object. None: it does not run, or ends.
     pub fn of(pod: &Value) -> Option<Self> {
-        if pod["status"]["phase"] != "Running" || deleting(pod) {
-            return None;
+        ReadPod::deserialize(pod).ok()?.sized()
+    }
+
+    /// Whether it has run for so long that its usage is known, if any is.
+    pub(super) fn is_old(&self, now: Timestamp) -> bool {
+        self.since.is_some_and(|since| now.duration_since(since) > USED)
+    }
+
+    /// Its key in [`Usage`].
+    pub(super) fn key(&self) -> (String, String) {
+        (self.namespace.clone(), self.name.clone())
+    }
+
+    /// Why it cannot have that size.
+    pub(super) fn hold(&self, container: &str, size: Size) -> Option<Hold> {
+        let own = self.containers.get(container).copied().unwrap_or_default();
+        if !own.runs || !own.is_told {
+            return Some(if own.runs { Hold::Kubelet } else { Hold::Stopped });
         }
-        let text = |path: &str| pod.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let labels = pod["metadata"]["labels"].as_object().into_iter().flatten();
-        let containers = pod["spec"]["containers"].as_array()?.iter();
-        let container = |one: &Value| {
-            let (requests, limits) = (Size::of(&one["resources"]["requests"]), Size::of(&one["resources"]["limits"]));
-            Some((one["name"].as_str()?.to_owned(), Container { requests, limits }))
-        };
-        let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-        let mut pending = conditions.filter(|one| one["type"] == "PodResizePending" && one["status"] == "True");
-        Some(Self {
-            namespace: text("/metadata/namespace"),
-            name: text("/metadata/name"),
-            uid: text("/metadata/uid"),
-            labels: labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect(),
-            since: text("/status/startTime").parse().ok(),
-            class: text("/status/qosClass"),
-            containers: containers.filter_map(container).collect(),
-            pending: pending.next().map(|one| one["reason"].as_str().unwrap_or("Deferred").to_owned()),
-        })
+        if own.restarts {
+            return Some(Hold::Restarts);
+        }
+        (!self.keeps_class(container, size)).then_some(Hold::Class)
     }
 
     /// Whether it would be of its class with that size.
-    pub(super) fn keeps_class(&self, container: &str, size: Size) -> bool {
-        let is_whole = |requests: Size, limits: Size| requests == limits && limits.cpu > 0 && limits.memory > 0;
+    fn keeps_class(&self, container: &str, size: Size) -> bool {
         let of = |(name, one): (&String, &Container)| {
-            is_whole(if name == container { size } else { one.requests }, one.limits)
+            let requests = if name == container { size } else { one.requests };
+            Container { requests, ..*one }.is_whole()
         };
-        let is_guaranteed = self.containers.iter().all(of);
+        let is_guaranteed = self.init_is_whole && self.containers.iter().all(of);
         (self.class == "Burstable" && !is_guaranteed) || (self.class == "Guaranteed" && is_guaranteed)
+    }
+}
+
+impl Container {
+    /// Whether it requests all of its limits, and has both.
+    fn is_whole(self) -> bool {
+        self.requests == self.limits && self.limits.cpu > 0 && self.limits.memory > 0
+    }
+
+    fn of(read: &ReadContainer, status: Option<&ReadContainerStatus>) -> Self {
+        Self {
+            requests: Size::of(&read.resources["requests"]),
+            limits: Size::of(&read.resources["limits"]),
+            restarts: read.resize_policy.iter().any(|policy| policy.restart_policy == "RestartContainer"),
+            runs: status.is_some_and(|status| status.state.running.is_some()),
+            is_told: status.is_some_and(|status| status.resources.is_some()),
+        }
+    }
+}
+
+impl ReadPod {
+    /// None: it does not run, or ends.
+    pub fn sized(self) -> Option<SizedPod> {
+        let Self { metadata, spec, status } = self;
+        if status.phase != "Running" || metadata.deletion_timestamp.is_some() {
+            return None;
+        }
+        let told = |one: &ReadContainer| status.container_statuses.iter().find(|told| told.name == one.name);
+        let container = |one: &ReadContainer| (one.name.clone(), Container::of(one, told(one)));
+        let containers = spec.containers.iter().map(container).collect();
+        let mut conditions = status.conditions.into_iter();
+        let pending = conditions.find(|one| one.type_ == "PodResizePending" && one.status == "True");
+        Some(SizedPod {
+            namespace: metadata.namespace,
+            name: metadata.name,
+            uid: metadata.uid,
+            labels: metadata.labels,
+            since: status.start_time.and_then(|time| time.parse().ok()),
+            class: status.qos_class,
+            containers,
+            init_is_whole: spec.init_containers.iter().all(|one| Container::of(one, None).is_whole()),
+            pending: pending.map(|one| (one.reason, one.message)),
+        })
     }
 }
 

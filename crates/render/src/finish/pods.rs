@@ -50,8 +50,13 @@ pub(super) fn finish_workload(
     if let Some(asked) = &workload.resources {
         resources::of_component(main, asked)?;
     }
+    let unsized_requests = resources::of_size(main, &workload.sized);
     let args = main.get_mut("args").and_then(Value::as_array_mut).ok_or("the first container has no args")?;
     args.extend(workload.extra_args.iter().map(|arg| format!("--{}={}", arg.name, arg.value).into()));
+    if let Some(requests) = unsized_requests {
+        let metadata = map(object, "metadata").ok_or("metadata is no map")?;
+        merge_strings(metadata, "annotations", &BTreeMap::from([(labels::REQUESTS.to_owned(), requests)]));
+    }
     Ok(())
 }
 

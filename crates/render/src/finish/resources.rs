@@ -3,6 +3,7 @@
 use berth_api::quantity;
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Lays the user's requests and limits over a component's, entry by entry. A limit without a request is also the request, as in
 /// Kubernetes itself: the template's default request could be above it. Nor is the template's limit below a request.
@@ -35,6 +36,20 @@ pub fn lay_over(container: &mut Value, asked: &ResourceRequirements) {
             resources["limits"][name] = request.0.clone().into();
         }
     }
+}
+
+/// Puts other requests in place of a component's, no more than its limits. Returns those that were there, as JSON. None: there are no others.
+pub(super) fn of_size(container: &mut Value, sized: &BTreeMap<String, String>) -> Option<String> {
+    if sized.is_empty() {
+        return None;
+    }
+    let before = container.pointer("/resources/requests").map(ToString::to_string);
+    for (name, request) in sized {
+        let limit = container.pointer("/resources/limits").and_then(|limits| limits.get(name)?.as_str());
+        let within = limit.filter(|limit| quantity::is_less(limit, request)).unwrap_or(request).to_owned();
+        container["resources"]["requests"][name] = within.into();
+    }
+    before
 }
 
 #[cfg(test)]
@@ -83,6 +98,18 @@ mod tests {
             lay_over(&mut container, &serde_json::from_value(asked.clone()).unwrap());
             assert_eq!(container["resources"], comes_out, "{below} and {asked}");
         }
+    }
+
+    #[test]
+    fn a_size_replaces_requests_within_limits_and_tells_what_was_there() {
+        let mut container =
+            json!({"resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}}});
+        assert_eq!(of_size(&mut container, &BTreeMap::new()), None);
+        let sized = [("cpu", "75m"), ("memory", "256Mi")].map(|(name, amount)| (name.to_owned(), amount.to_owned()));
+        let before = of_size(&mut container, &sized.into());
+        assert_eq!(before.as_deref(), Some(r#"{"cpu":"50m","memory":"64Mi"}"#));
+        let comes_out = json!({"requests": {"cpu": "75m", "memory": "128Mi"}, "limits": {"memory": "128Mi"}});
+        assert_eq!(container["resources"], comes_out);
     }
 
     #[test]

@@ -41,6 +41,10 @@ pub struct Workload {
     pub resources: Option<ResourceRequirements>,
     /// Likewise of each container beside the component: one after the other is laid over the template's.
     pub helpers: Vec<ResourceRequirements>,
+    /// Requests that the component's pods begin with instead, as far as limits allow; the annotation `berth.dev/requests` of the object then has
+    /// those that they replace. It is no value of templates.
+    #[serde(skip)]
+    pub sized: BTreeMap<String, String>,
     /// Where the pods may run.
     pub placement: Placement,
     /// Names that the pods resolve without DNS.

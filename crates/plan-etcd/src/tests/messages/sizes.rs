@@ -10,9 +10,9 @@ pub(super) fn all() -> Vec<Situation> {
     };
     let mut all = vec![];
     let mut e = with(json!({"mode": "InPlace"}));
-    e.world.observed.sizes = vec![
+    e.world.observed.sizes = Some(vec![
         "spec.autoscaling: the meta cluster does not resize pod etcd-0: pods \"etcd-0\" is forbidden: exceeded quota: q".into(),
-    ];
+    ]);
     e.looks();
     all.push(e.said("sizes, and a quota refuses a resize"));
     let mut e = with(json!({"mode": "InPlace", "min": {"memory": "2Gi"}, "max": {"memory": "1Gi"}}));

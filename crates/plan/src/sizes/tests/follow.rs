@@ -185,7 +185,7 @@ fn a_refusal_is_not_repeated_each_minute() {
     let (part, pods) = (usual(), [pod("a", size(100, 256))]);
     let (pods, mut known, mut tried) = (pods.iter().collect::<Vec<_>>(), Known::default(), vec![]);
     for minute in 0..600 {
-        let used = usage(&[("a", size(900, 60))]);
+        let used = usage(&[("a", size(900, 200))]);
         for resize in step(&part, &pods, Some(&used), &mut known, (at(minute), true)) {
             tried.push(minute);
             known.refused(&resize, "exceeded quota".into(), at(minute));
@@ -203,4 +203,65 @@ fn what_is_remembered_does_not_grow() {
     let before = std::mem::size_of_val(&played.known);
     played.minutes(3000, size(20, 60));
     assert!(std::mem::size_of_val(&played.known) == before && before < 512, "{before} bytes");
+}
+
+#[test]
+fn memory_never_becomes_less_than_what_is_used() {
+    let mut played = Played::new(&["a"]);
+    played.part.bounds.max = size(2000, 128);
+    played.minutes(500, size(20, 120));
+    assert!(played.resized.iter().all(|(_, size)| size.memory == 256 * MIB), "{:?}", played.resized);
+    played.minute(size(20, 100));
+    assert_eq!(played.resized.last().unwrap().1.memory, 128 * MIB, "max counts once there is room");
+    played.minutes(900, size(20, 120));
+    assert_eq!(played.resized.last().unwrap().1.memory, 128 * MIB);
+}
+
+#[test]
+fn a_pod_whose_use_nobody_knows_keeps_what_it_has() {
+    let mut played = Played::new(&["a", "b"]);
+    for _ in 0..900 {
+        played.with(Some(&usage(&[("a", size(20, 60))])));
+    }
+    assert_eq!(played.resized, [], "b may be the one that uses most");
+    // A new one has no usage at first, and then its own.
+    let mut played = Played::new(&["a"]);
+    played.minutes(361, size(20, 60));
+    assert_eq!(played.resized, [(360, size(25, 96))]);
+    played.pods[0] = SizedPod { since: Some(at(361)), ..pod("c", size(100, 256)) };
+    played.with(Some(&usage(&[])));
+    played.minute(size(20, 200));
+    assert_eq!(played.resized[1..], [(362, size(25, 256))], "its memory is in use");
+}
+
+#[test]
+fn another_wish_is_tried_at_once_after_a_refusal() {
+    let (mut part, pods, mut known) = (usual(), [pod("a", size(100, 256))], Known::default());
+    let pods: Vec<_> = pods.iter().collect();
+    part.bounds = Bounds { min: size(1900, 64), max: size(2000, 512) };
+    let refused = step(&part, &pods, None, &mut known, (at(0), true));
+    known.refused(&refused[0], "no node has so much".into(), at(0));
+    assert_eq!(step(&part, &pods, None, &mut known, (at(1), true)), []);
+    part.bounds = Bounds { min: size(150, 64), max: size(200, 512) };
+    let other = step(&part, &pods, None, &mut known, (at(2), true));
+    assert_eq!(other.iter().map(|one| one.size).collect::<Vec<_>>(), [size(200, 256)]);
+}
+
+#[test]
+fn init_containers_count_for_the_class() {
+    let resources =
+        json!({"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"cpu": "150m", "memory": "256Mi"}});
+    let of = |init: Value| {
+        let pod = json!({
+            "metadata": {"namespace": "acme-1", "name": "a", "uid": "a"},
+            "spec": {"containers": [{"name": "kube-apiserver", "resources": resources}], "initContainers": [{"name": "net", "resources": init}]},
+            "status": {"phase": "Running", "qosClass": "Burstable", "containerStatuses": [runs("kube-apiserver")]},
+        });
+        let (pod, mut part) = (SizedPod::of(&pod).unwrap(), usual());
+        part.bounds = Bounds { min: size(150, 256), max: size(150, 256) };
+        step(&part, &[&pod], None, &mut Known::default(), (at(0), true)).len()
+    };
+    assert_eq!(of(json!({"requests": {"cpu": "5m"}})), 1);
+    let whole = json!({"cpu": "5m", "memory": "8Mi"});
+    assert_eq!(of(json!({"requests": whole, "limits": whole})), 0, "it would be Guaranteed");
 }

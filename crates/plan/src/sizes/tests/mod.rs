@@ -43,9 +43,17 @@ pub(super) fn pod(name: &str, requests: Size) -> SizedPod {
             {"name": "kube-apiserver", "resources": {"requests": requests.to_json(), "limits": {"memory": "2Gi"}}},
             {"name": "beside", "resources": {"requests": {"cpu": "5m"}}},
         ]},
-        "status": {"phase": "Running", "qosClass": "Burstable", "startTime": "2026-01-01T00:00:00Z"},
+        "status": {
+            "phase": "Running", "qosClass": "Burstable", "startTime": "2026-01-01T00:00:00Z",
+            "containerStatuses": [runs("kube-apiserver"), runs("beside")],
+        },
     }))
     .unwrap()
+}
+
+/// What kubelet says of a container.
+pub(super) fn runs(name: &str) -> Value {
+    json!({"name": name, "state": {"running": {}}, "resources": {}})
 }
 
 pub(super) fn usage(of: &[(&str, Size)]) -> Usage {

@@ -1,12 +1,16 @@
 //! For which containers of a tenant requests are to follow usage, and what is said of it. Its `EtcdCluster` asks for those of etcd.
 
+mod begin;
+
+pub(crate) use begin::{begin_with, come_to};
+
 use crate::components;
 use crate::planned::Input;
 use crate::subject::Tenant;
 use crate::validate::autoscaling;
 use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::labels;
-use berth_plan::sizes::{Asked, Part, part};
+use berth_plan::sizes::{Asked, Part, part, said_before};
 use berth_render::{Kind, ObjectKey};
 
 /// What the one who resizes is asked for. None: nothing; of a paused one, or one that is deleted, nothing is changed.
@@ -29,10 +33,10 @@ pub fn sizes(input: Input<'_>) -> Option<Asked> {
 
 /// What `Ready` says beside that all is well: requests that do not follow usage, those of etcd, too.
 pub(crate) fn note(t: &Tenant<'_>) -> Option<(Reason, String)> {
+    let Some(own) = &t.observed.sizes else { return said_before(&t.status().conditions) };
     let of_etcd = t.etcd.as_ref().and_then(|etcd| etcd.status.as_ref());
     let of_etcd = of_etcd.and_then(|status| conditions::find(&status.conditions, ConditionType::Ready));
     let of_etcd = of_etcd.filter(|ready| ready.status == "True" && ready.reason == Reason::SizeHeld.as_str());
-    let told: Vec<&str> =
-        t.observed.sizes.iter().map(|told| &**told).chain(of_etcd.map(|ready| &*ready.message)).collect();
+    let told: Vec<&str> = own.iter().map(|told| &**told).chain(of_etcd.map(|ready| &*ready.message)).collect();
     (!told.is_empty()).then(|| (Reason::SizeHeld, told.join(". ")))
 }
