@@ -11,7 +11,7 @@ use crate::leads;
 use crate::ours::{ensure, is_ours};
 use crate::planned::ClusterPlan;
 use crate::proxy;
-use crate::sizes;
+use crate::sizes::begin_with;
 use crate::sleep;
 use crate::subject::Tenant;
 use crate::validate::component as asked_args;
@@ -142,7 +142,7 @@ fn workload<'t>(t: &'t Tenant<'_>, component: &Component) -> Result<(&'t Templat
         agent_delivery: pin.agent_delivery,
         run_as_user: run_as_user(&t.cp_namespace),
         resources: resources.cloned(),
-        sized: sizes::begin_with(pin, component.name(), resources),
+        sized: begin_with(pin, component.name(), resources),
         helpers: workload::helpers(pin.helper_resources.as_ref(), t.cluster.spec.helpers.resources.as_ref()),
         placement: placement.clone(),
         extra_args,

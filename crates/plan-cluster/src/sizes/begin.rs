@@ -1,6 +1,6 @@
 //! What new pods of a release begin with: what those before had come to. It is part of the pin, so that one release is always rendered alike.
 
-use crate::components;
+use crate::components::{ALL, Component};
 use crate::record::Pin;
 use crate::subject::Tenant;
 use berth_api::autoscaling::Mode;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 /// The sizes that running pods have come to, for the pin of another version: its rollout makes all pods anew, and they are to begin with these.
 pub(crate) fn come_to(t: &Tenant<'_>) -> BTreeMap<String, PinnedSize> {
-    let of = |component: &components::Component| {
+    let of = |component: &Component| {
         let (name, asked) = (component.name(), (component.asked)(&t.cluster.spec));
         let live = t.workloads(component.binary).first().filter(|_| asked.autoscaling.mode == Mode::InPlace)?;
         let pods = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, name);
@@ -25,7 +25,7 @@ pub(crate) fn come_to(t: &Tenant<'_>) -> BTreeMap<String, PinnedSize> {
         let (cpu, memory) = (amount("cpu"), amount("memory"));
         is_other.then(|| (name.to_owned(), PinnedSize { cpu, memory, resources: amounts_of(asked.resources) }))
     };
-    components::ALL.into_iter().filter_map(of).collect()
+    ALL.into_iter().filter_map(of).collect()
 }
 
 /// Requests that pods of a component begin with in place of those of `resources`. Other `resources` than when the release was made win.

@@ -4,7 +4,7 @@ mod begin;
 
 pub(crate) use begin::{begin_with, come_to};
 
-use crate::components;
+use crate::components::{ALL, Component};
 use crate::planned::Input;
 use crate::subject::Tenant;
 use crate::validate::autoscaling;
@@ -20,13 +20,13 @@ pub fn sizes(input: Input<'_>) -> Option<Asked> {
         return None;
     }
     let limits = &t.settings.writers.limits;
-    let of = |component: &components::Component| {
+    let of = |component: &Component| {
         let (asked, field) = ((component.asked)(&t.cluster.spec).autoscaling, component.field());
         autoscaling(field, asked, limits).ok()?;
         let (field, label) = (format!("spec.{field}.autoscaling"), (labels::COMPONENT, component.name()));
         part((&field, label), component.name(), asked, t.workloads(component.binary).first(), limits)
     };
-    let parts: Vec<Part> = components::ALL.into_iter().filter_map(of).collect();
+    let parts: Vec<Part> = ALL.into_iter().filter_map(of).collect();
     let of = ObjectKey::namespaced(Kind::Cluster, t.namespace, t.name);
     (!parts.is_empty()).then(|| Asked { of, namespace: t.cp_namespace.clone(), parts })
 }
