@@ -46,9 +46,13 @@ fn samples() -> Vec<Seen> {
         json!({"containerStatuses": [{"name": "c", "image": "x", "state": {"waiting": {"reason": "ErrImagePull"}}}]});
     full.pods.extend([pod("kube-scheduler-1", "kube-scheduler", image.clone()), pod("etcd-1", "etcd", image)]);
     full.notes.push("not shown".into());
+    full.cluster.status.as_mut().unwrap().hibernation = serde_json::from_value(asleep()).unwrap();
 
     let mut bare = healthy();
     bare.cluster.status.as_mut().unwrap().components[0].version = None;
+    let mut by_hand = asleep();
+    by_hand["next"].take();
+    bare.cluster.status.as_mut().unwrap().hibernation = serde_json::from_value(by_hand).unwrap();
     let etcd = bare.etcd.as_mut().unwrap().status.as_mut().unwrap();
     (etcd.version, etcd.ready_members) = (None, None);
     let mut without_pod = etcd.members[0].clone();
