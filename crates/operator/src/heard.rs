@@ -100,6 +100,17 @@ impl Heard {
         }
     }
 
+    /// That tenant is gone.
+    pub(crate) fn forget(&self, of: &TenantId) {
+        let mut all = self.0.lock();
+        all.last.remove(of);
+        all.waking.gone(of);
+        // A gateway that loses a tenant says no more of it.
+        for stream in all.streams.values_mut() {
+            stream.using.remove(of);
+        }
+    }
+
     /// What a tenant's status says now. Returns who is to be looked at.
     pub(crate) fn says(&self, of: &TenantId, sleep: Option<&HibernationStatus>, now: Timestamp) -> Vec<TenantId> {
         self.0.lock().waking.says(of, sleep, now)

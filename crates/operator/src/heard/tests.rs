@@ -82,6 +82,19 @@ fn a_gateway_that_is_gone_or_silent_puts_nobody_to_sleep() {
 }
 
 #[test]
+fn a_tenant_that_is_gone_is_forgotten() {
+    let heard = heard(&["a"]);
+    let a = heard.opens("a");
+    says(&heard, &a, 600, Some((true, 0)), now(0));
+    heard.hears(&a, Told::Called(named("acme")), now(0));
+    heard.forget(&acme());
+    let of = heard.of(&acme(), now(0));
+    assert_eq!((of.uses, of.call), (known(-600, None, false), None), "one of the same name begins with nothing");
+    heard.lost(&a, now(1));
+    assert!(heard.0.lock().last.is_empty());
+}
+
+#[test]
 fn an_operator_that_begins_does_not_say_at_once_that_use_is_unknown() {
     let heard = Heard::new(1);
     heard.begins(now(0));
