@@ -54,7 +54,7 @@ async fn ask(
     let request = SleepRequest { sleep, at: Timestamp::now() };
     let patch = json!({"metadata": {"annotations": {(labels::HIBERNATE): request.to_string()}}});
     unchanged::patch(access, &value, &patch).await?;
-    let then = by_schedule(&cluster, sleep, request.at);
+    let then = then(&cluster, sleep, request.at);
     output::print(&format!("{of}: annotation {}={request} is set{then}\n", labels::HIBERNATE))?;
     let Some(timeout) = wait else { return Ok(Outcome::Done) };
     let look = async || Ok(progress(&access.read_cluster(name).await?.2, sleep));
@@ -62,12 +62,15 @@ async fn ask(
 }
 
 /// When a schedule changes that.
-fn by_schedule(cluster: &Cluster, sleeps: bool, now: Timestamp) -> String {
+fn then(cluster: &Cluster, sleeps: bool, now: Timestamp) -> String {
     let next = next_by_schedule(cluster, sleeps, now).filter(|_| !cluster.spec.hibernation.enabled);
-    next.map_or_else(String::new, |next| {
-        let verb = if sleeps { "wakes" } else { "sleeps" };
-        format!("; at {} it {verb} by schedule: {}", next.at.0.strftime("%Y-%m-%dT%H:%M:%SZ"), next.cause)
-    })
+    next.map(|next| by_schedule(next.state, next.at.0, &next.cause)).unwrap_or_default()
+}
+
+/// What people read of a change by a schedule, behind what is so until then.
+pub(crate) fn by_schedule(state: SleepState, at: Timestamp, cause: &str) -> String {
+    let verb = if state == SleepState::Asleep { "sleeps" } else { "wakes" };
+    format!("; at {} it {verb} by schedule: {cause}", at.strftime("%Y-%m-%dT%H:%M:%SZ"))
 }
 
 /// Whether it is as asked for, and what is to be said.
@@ -121,13 +124,13 @@ mod tests {
         };
         let now = "2026-01-01T12:00:00Z".parse().unwrap();
         let office = cluster(json!({"schedules": [{"sleep": "0 20 * * *", "wake": "0 7 * * *"}]}));
-        let said = by_schedule(&office, true, now);
+        let said = then(&office, true, now);
         assert!(said.starts_with("; at 2026-01-02T07:0"), "{said}");
         assert!(said.ends_with(" it wakes by schedule: schedules[0].wake (0 7 * * * UTC)"), "{said}");
-        let said = by_schedule(&office, false, now);
+        let said = then(&office, false, now);
         assert!(said.ends_with(" it sleeps by schedule: schedules[0].sleep (0 20 * * * UTC)"), "{said}");
-        assert_eq!(by_schedule(&cluster(json!({})), true, now), "");
+        assert_eq!(then(&cluster(json!({})), true, now), "");
         let always = cluster(json!({"enabled": true, "schedules": [{"wake": "0 7 * * *"}]}));
-        assert_eq!(by_schedule(&always, true, now), "", "it sleeps on");
+        assert_eq!(then(&always, true, now), "", "it sleeps on");
     }
 }

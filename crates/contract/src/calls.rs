@@ -35,6 +35,8 @@ pub enum Told {
     Called(ClusterName),
     /// What is used.
     Used(Used),
+    /// All connections of this replica have ended, and it takes none: what it has told is all. Nothing comes after it.
+    Over,
     /// Something that only a newer build knows.
     #[serde(untagged)]
     Other(serde_json::Value),
@@ -76,6 +78,7 @@ mod tests {
         for line in [
             r#"{"called":{"namespace":"team-a","name":"acme"}}"#,
             r#"{"used":{"countsFor":60,"tenants":[{"cluster":{"namespace":"team-a","name":"acme"},"now":true,"ago":0}],"more":false}}"#,
+            r#""over""#,
         ] {
             let read: Told = serde_json::from_str(line).unwrap();
             assert!(!matches!(read, Told::Other(_)), "{line}");

@@ -34,7 +34,7 @@ pub struct Exposed {
     /// Connections that are open at once through one gateway. Default: the gateway's.
     #[serde(default, rename = "maxConnections", skip_serializing_if = "Option::is_none")]
     pub max_connections: Option<u32>,
-    /// The tenant may sleep, and the gateway says who uses it. Default: connections fail at once while it has no API server.
+    /// The tenant may sleep. Default: connections fail at once while it has no API server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hibernation: Option<Hibernates>,
 }

@@ -31,9 +31,14 @@ pub(crate) async fn speak(gateway: &Gateway, mut lines: Lines) -> String {
     let mut news = gateway.held.news();
     let mut said: BTreeMap<ClusterName, idle::Used> = BTreeMap::new();
     let mut looks = tokio::time::interval(LOOK);
-    let mut looked: u64 = 0;
+    let (mut looked, mut is_over): (u64, bool) = (0, false);
     loop {
         let told: Vec<Told> = tokio::select! {
+            () = gateway.over.cancelled() => {
+                is_over = true;
+                let changed = changed(&mut said, gateway.live.uses());
+                used(gateway.began, changed).into_iter().chain([Told::Over]).collect()
+            }
             called = news.recv() => match called {
                 Ok(cluster) => vec![Told::Called(cluster)],
                 // The next look has them all.
@@ -60,6 +65,10 @@ pub(crate) async fn speak(gateway: &Gateway, mut lines: Lines) -> String {
         }
         if let Err(error) = SinkExt::<String>::flush(&mut lines).await {
             return error.to_string();
+        }
+        if is_over {
+            let _ = SinkExt::<String>::close(&mut lines).await;
+            return "this gateway ends, and has told all".to_owned();
         }
     }
 }

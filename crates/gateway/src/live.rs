@@ -66,11 +66,10 @@ impl Live {
         names.get(name).cloned()
     }
 
-    /// The use of those that may sleep.
+    /// The use of all, also of those that may not sleep: one that may from now on was used before.
     pub(crate) fn uses(&self) -> Vec<(ClusterName, Used)> {
         let tenants = self.tenants.lock();
-        let counted = tenants.values().filter(|tenant| tenant.is_counted());
-        counted.map(|tenant| (tenant.cluster.clone(), tenant.uses.now())).collect()
+        tenants.values().map(|tenant| (tenant.cluster.clone(), tenant.uses.now())).collect()
     }
 
     pub(crate) fn rows(&self) -> Rows {

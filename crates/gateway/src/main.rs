@@ -49,6 +49,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
 
 use args::{Args, ToOperator};
 use berth_edge::link::{Identity, Replica, publish, serve as serve_operator};
@@ -100,11 +101,12 @@ async fn run(args: &Args, log: Log) -> anyhow::Result<()> {
     }
     let watching = gateway.clone();
     tokio::spawn(async move { watch::run(&client, &watching).await });
+    let mut doors = JoinSet::new();
     for (listener, by) in listeners {
         let gateway = gateway.clone();
-        tokio::spawn(async move {
+        doors.spawn(async move {
             // Whoever comes sooner waits: no name is unknown only because nothing is known yet.
-            while !gateway.is_known.load(Relaxed) {
+            while !gateway.is_known.load(Relaxed) && !gateway.stop.is_cancelled() {
                 tokio::time::sleep(LOOK).await;
             }
             gateway.accept(listener, by).await;
@@ -113,7 +115,11 @@ async fn run(args: &Args, log: Log) -> anyhow::Result<()> {
     tokio::select! { _ = term.recv() => (), _ = int.recv() => () }
     eprintln!("berth-gateway: received a signal to stop; {} connections are open", gateway.connections.len());
     gateway.stop.cancel();
-    gateway.drained().await;
+    while doors.join_next().await.is_some() {}
+    // Who is cut off by its end uses a tenant until then: that is for the operator to count.
+    if gateway.drained().await {
+        gateway.last_words().await;
+    }
     Ok(())
 }
 
@@ -130,7 +136,7 @@ fn tell_operator(client: &Client, gateway: &Arc<Gateway>, listener: TcpListener,
     let gateway = gateway.clone();
     let speak = move |lines| {
         let gateway = gateway.clone();
-        async move { link::speak(&gateway, lines).await }
+        async move { gateway.operators.track_future(link::speak(&gateway, lines)).await }
     };
     tokio::spawn(serve_operator(link::NAMES, listener, identity, leases, speak));
     Ok(())

@@ -31,6 +31,8 @@ use crate::visit::Visit;
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 /// How long nobody is let in after a failure, such as too many open files, which is there again at once.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
+/// How long an operator may take to hear that this gateway ends.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Read at once of what a client begins with: most fit.
 const OPENING: usize = 4096;
 
@@ -55,6 +57,10 @@ pub(crate) struct Gateway {
     pub(crate) stop: CancellationToken,
     /// Connections, from the moment that they are accepted.
     pub(crate) connections: TaskTracker,
+    /// It ends, who was in has left, and nobody comes any more.
+    pub(crate) over: CancellationToken,
+    /// Streams to operators.
+    pub(crate) operators: TaskTracker,
     sources: Arc<Sources>,
     rate: Option<DefaultDirectRateLimiter>,
     next: AtomicU64,
@@ -79,6 +85,8 @@ impl Gateway {
             is_unknown: AtomicBool::default(),
             stop: CancellationToken::new(),
             connections: TaskTracker::new(),
+            over: CancellationToken::new(),
+            operators: TaskTracker::new(),
             next: AtomicU64::default(),
         })
     }
@@ -87,6 +95,7 @@ impl Gateway {
     pub(crate) async fn accept(self: Arc<Self>, listener: TcpListener, by: By) {
         loop {
             let accepted = tokio::select! {
+                biased;
                 () = self.stop.cancelled() => return,
                 accepted = listener.accept() => accepted,
             };
@@ -117,11 +126,18 @@ impl Gateway {
         is_too_fast.then_some(Ended::TooFastInAll)
     }
 
-    /// Until who is in has left; at most a little longer than they may stay.
-    pub(crate) async fn drained(&self) {
+    /// Until who is in has left; at most a little longer than they may stay. Whether all have.
+    pub(crate) async fn drained(&self) -> bool {
         self.connections.close();
         let patience = self.limits.drain + self.limits.hello_within + self.limits.dial_within * dial::TRIES;
-        let _ = tokio::time::timeout(patience, self.connections.wait()).await;
+        tokio::time::timeout(patience, self.connections.wait()).await.is_ok()
+    }
+
+    /// Tells operators that it has carried all that it will. Nobody may be let in any more, and all have left.
+    pub(crate) async fn last_words(&self) {
+        self.over.cancel();
+        self.operators.close();
+        let _ = tokio::time::timeout(LAST_WORDS, self.operators.wait()).await;
     }
 
     async fn one(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, by: By) {

@@ -115,11 +115,6 @@ impl Tenant {
         state.hibernation.as_ref().is_some_and(|of| of.wakes && is_from(of.from.as_ref(), client))
     }
 
-    /// Whether somebody is to know who uses it.
-    pub(crate) fn is_counted(&self) -> bool {
-        self.state.lock().hibernation.is_some()
-    }
-
     /// API servers that start.
     pub(crate) fn starting(&self) -> Vec<SocketAddr> {
         let state = self.state.lock();

@@ -8,6 +8,7 @@ mod hours;
 mod looked_up;
 mod named;
 mod refused;
+mod told;
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;

@@ -7,7 +7,7 @@ use berth_plan::sizes::{Metrics, ReadPod, Resize, SizedPod, usage_of};
 use berth_render::{Binary, Kind, ObjectKey};
 use http::Method;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Pods in one answer.
 const PAGE: usize = 500;
@@ -128,6 +128,7 @@ mod tests {
     use http::{Request, Response};
     use kube::Client;
     use kube::client::Body;
+    use serde_json::Value;
     use std::convert::Infallible;
     use std::sync::Arc;
     use std::time::Duration;

@@ -1,14 +1,19 @@
 //! What gateways told, of all tenants: in memory alone. What it leads to is recorded with the tenant.
 
+mod covered;
+
 use crate::waking::Waking;
 use berth_api::calls::{Told, Used};
 use berth_api::gateway::ClusterName;
 use berth_api::hibernation::HibernationStatus;
 use berth_plan::fleet::TenantId;
 use berth_plan::heard::{Call, Heard as Of, Uses};
+use covered::Covered;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
+
+pub(crate) use covered::Pods;
 
 /// Streams open, and lists come, within so long after an operator began: nobody says before that use is unknown.
 const BEGINS: SignedDuration = SignedDuration::from_mins(1);
@@ -29,7 +34,8 @@ pub(crate) struct Stream {
 struct Now {
     began: Option<Timestamp>,
     /// Replicas that run. None: not known yet.
-    pods: Option<BTreeSet<String>>,
+    pods: Option<Pods>,
+    covered: Covered,
     streams: BTreeMap<String, OfReplica>,
     opened: u64,
     /// When each tenant was used, the last time.
@@ -40,8 +46,8 @@ struct Now {
 #[derive(Debug, Default)]
 struct OfReplica {
     number: u64,
-    /// From then on it counts. None: it has not said all yet.
-    since: Option<Timestamp>,
+    /// It has said all that it knows.
+    has_told: bool,
     using: BTreeSet<TenantId>,
 }
 
@@ -49,17 +55,24 @@ impl Heard {
     /// `most`: tenants that connections wake at once.
     pub(crate) fn new(most: usize) -> Self {
         let (streams, last, waking) = (BTreeMap::new(), BTreeMap::new(), Waking::new(most));
-        Self(Mutex::new(Now { began: None, pods: None, streams, opened: 0, last, waking }))
+        let covered = Covered::default();
+        Self(Mutex::new(Now { began: None, pods: None, covered, streams, opened: 0, last, waking }))
     }
 
     /// From now on it is listened.
     pub(crate) fn begins(&self, now: Timestamp) {
-        self.0.lock().began = Some(now);
+        let mut all = self.0.lock();
+        // What ended before nobody has heard.
+        (all.began, all.pods, all.covered) = (Some(now), None, Covered::default());
     }
 
     /// These replicas run.
-    pub(crate) fn pods(&self, all: BTreeSet<String>) {
-        self.0.lock().pods = Some(all);
+    pub(crate) fn pods(&self, now: Timestamp, pods: Pods) {
+        let mut all = self.0.lock();
+        let before = all.pods.take().unwrap_or_default();
+        all.covered.runs(&before, &pods, now);
+        all.pods = Some(pods);
+        all.looks();
     }
 
     /// A connection to that replica.
@@ -84,6 +97,10 @@ impl Heard {
                 all.uses(&from.replica, used, now);
                 vec![]
             }
+            Told::Over => {
+                all.covered.is_over(&from.replica);
+                vec![]
+            }
             Told::Other(_) => vec![],
         }
     }
@@ -97,6 +114,19 @@ impl Heard {
             for tenant in of.using {
                 all.used(tenant, now);
             }
+            let runs = all.pods.as_ref().is_none_or(|pods| pods.contains_key(&stream.replica));
+            all.covered.loses(&stream.replica, runs, now);
+        }
+    }
+
+    /// That tenant is gone.
+    pub(crate) fn forget(&self, of: &TenantId) {
+        let mut all = self.0.lock();
+        all.last.remove(of);
+        all.waking.gone(of);
+        // A gateway that loses a tenant says no more of it.
+        for stream in all.streams.values_mut() {
+            stream.using.remove(of);
         }
     }
 
@@ -132,8 +162,18 @@ impl Now {
                 }
             }
         }
-        if let Some(stream) = self.streams.get_mut(replica).filter(|_| !more) {
-            stream.since.get_or_insert(ago(counts_for));
+        if let Some(stream) = self.streams.get_mut(replica).filter(|stream| !more && !stream.has_told) {
+            stream.has_told = true;
+            let again = self.pods.as_ref().and_then(|pods| pods.get(replica)).is_some_and(|again| *again);
+            self.covered.tells(replica, ago(counts_for), again);
+            self.looks();
+        }
+    }
+
+    /// From the first time on that all tell, nothing is missed but what is known to be.
+    fn looks(&mut self) {
+        if self.missing().is_none() {
+            self.covered.all_have_told();
         }
     }
 
@@ -149,8 +189,7 @@ impl Now {
             Some(why) => return Uses::Unknown(why),
             None => {}
         }
-        // A replica knows nothing of connections that another one had before.
-        let since = self.streams.values().filter_map(|stream| stream.since).max().unwrap_or(now);
+        let since = self.covered.since().unwrap_or(now);
         let is_used = self.streams.values().any(|stream| stream.using.contains(of));
         Uses::Known { since, last: self.last.get(of).copied(), now: is_used }
     }
@@ -166,8 +205,8 @@ impl Now {
         if pods.is_empty() {
             return Some("no pod of berth-gateway runs, and nobody knows who uses the tenant".into());
         }
-        let tells = |pod: &String| self.streams.get(pod).is_some_and(|stream| stream.since.is_some());
-        let silent = pods.iter().find(|pod| !tells(pod))?;
+        let tells = |pod: &String| self.streams.get(pod).is_some_and(|stream| stream.has_told);
+        let silent = pods.keys().find(|pod| !tells(pod))?;
         Some(format!("pod {silent} of berth-gateway does not tell who uses the tenant: the operator's log says why"))
     }
 }

@@ -92,6 +92,13 @@ impl Waking {
         Some((call.last, self.turns.contains_key(of)))
     }
 
+    /// That tenant is gone.
+    pub(crate) fn gone(&mut self, of: &TenantId) {
+        self.calls.remove(of);
+        self.turns.remove(of);
+        self.refused.remove(of);
+    }
+
     fn forget(&mut self, now: Timestamp) {
         self.calls.retain(|_, call| now < call.last + LASTS);
         self.turns.retain(|_, until| now < *until);
@@ -169,6 +176,8 @@ mod tests {
         assert_eq!(named(waking.called(&id("c"), now(7))), [""; 0]);
         assert_eq!(turn(&waking, "c", 7), Some(false));
         assert_eq!(turn(&waking, "c", 12), None, "nobody waits any more");
+        waking.gone(&id("d"));
+        assert_eq!(turn(&waking, "d", 6), None, "nor is one that was deleted called");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! When a cron schedule comes: that a backup is due, or that a tenant is to sleep.
 
+mod shared;
+
 use crate::digest::sha256;
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
@@ -104,35 +106,6 @@ impl Times {
         self.next(now - self.delay).map(|next| next + self.delay)
     }
 
-    /// The first time in the year after `now` that both schedules name by the clocks of their zones. `steps`: how many times are looked at;
-    /// those that were are taken from it.
-    pub fn shared(&self, other: &Self, now: Timestamp, steps: &mut u32) -> Option<Timestamp> {
-        if self.zone == other.zone && !self.shares_minutes(other) {
-            return None;
-        }
-        let until = now + YEAR;
-        let (mut own, mut theirs) = (self.next(now)?, other.next(now)?);
-        while own.max(theirs) <= until && *steps > 0 {
-            *steps -= 1;
-            match own.cmp(&theirs) {
-                // What clocks skip comes with the minute after: that is no time that both name.
-                std::cmp::Ordering::Equal if self.names(own) && other.names(own) => return Some(own),
-                std::cmp::Ordering::Equal => own = self.next(own)?,
-                std::cmp::Ordering::Less => own = self.next(theirs - SECOND)?,
-                std::cmp::Ordering::Greater => theirs = other.next(own - SECOND)?,
-            }
-        }
-        None
-    }
-
-    /// Whether both have an hour and a minute in common. Else no day has to be looked at.
-    fn shares_minutes(&self, other: &Self) -> bool {
-        let (own, theirs) = (&self.cron.pattern, &other.cron.pattern);
-        let both = |a: Result<bool, _>, b: Result<bool, _>| a.unwrap_or(true) && b.unwrap_or(true);
-        (0..24).any(|hour| both(own.hour_match(hour), theirs.hour_match(hour)))
-            && (0..60).any(|minute| both(own.minute_match(minute), theirs.minute_match(minute)))
-    }
-
     fn names(&self, at: Timestamp) -> bool {
         self.cron.is_time_matching(&at.to_zoned(self.zone.clone())).unwrap_or(true)
     }
@@ -149,11 +122,11 @@ const SECOND: SignedDuration = SignedDuration::from_secs(1);
 mod tests {
     use super::*;
 
-    fn at(text: &str) -> Timestamp {
+    pub(super) fn at(text: &str) -> Timestamp {
         text.parse().unwrap()
     }
 
-    fn times(schedule: &str, zone: &str, seed: &str) -> Result<Times, String> {
+    pub(super) fn times(schedule: &str, zone: &str, seed: &str) -> Result<Times, String> {
         Times::read(schedule, zone, seed, at("2026-01-01T00:00:00Z"))
     }
 
@@ -224,28 +197,5 @@ mod tests {
         // One of each hour comes as often as there are hours.
         assert_eq!(of_a_day("0 * * * *", "Europe/Berlin", "2026-03-29").len(), 23);
         assert_eq!(of_a_day("0 * * * *", "Europe/Berlin", "2026-10-25").len(), 25);
-    }
-
-    #[test]
-    fn a_minute_that_two_schedules_name_is_found() {
-        let shared = |a: (&str, &str), b: (&str, &str)| {
-            let mut steps = 2000;
-            let (a, b) = (times(a.0, a.1, "a").unwrap(), times(b.0, b.1, "b").unwrap());
-            let found = [
-                a.shared(&b, at("2026-01-01T00:00:00Z"), &mut steps),
-                b.shared(&a, at("2026-01-01T00:00:00Z"), &mut 2000),
-            ];
-            assert_eq!(found[0], found[1]);
-            found[0].map(|at| at.to_string())
-        };
-        let (berlin, utc) = ("Europe/Berlin", "UTC");
-        assert_eq!(shared(("0 20 * * 1-5", berlin), ("0 7 * * 1-5", berlin)), None);
-        assert_eq!(shared(("0 20 * * 1-5", berlin), ("0 20 * * 6", berlin)), None);
-        assert_eq!(shared(("0 20 * * 1-5", berlin), ("0 20 1 * *", berlin)).as_deref(), Some("2026-01-01T19:00:00Z"));
-        assert_eq!(shared(("0 20 31 12 *", utc), ("*/10 * * * *", utc)).as_deref(), Some("2026-12-31T20:00:00Z"));
-        // In summer alone.
-        assert_eq!(shared(("0 20 * * *", berlin), ("0 18 * * *", utc)).as_deref(), Some("2026-03-29T18:00:00Z"));
-        // Clocks skip both in one night: they come together, and neither was asked for at that minute.
-        assert_eq!(shared(("0 2 * * *", berlin), ("30 2 * * *", berlin)), None);
     }
 }

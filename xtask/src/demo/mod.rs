@@ -23,8 +23,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use self::front::Try;
-use self::steps::Steps;
 pub(crate) use self::front::gateway_values;
+use self::steps::Steps;
 pub(crate) use self::store::Store;
 use crate::images::{self, Images, Profile, demo_dir, demo_name, devcluster};
 use crate::root;

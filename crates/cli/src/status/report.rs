@@ -5,6 +5,7 @@ use super::read::Seen;
 use super::sizes::Share;
 use crate::paint::{bad, good, warn};
 use berth_api::conditions::{ConditionType, Reason, find, is_true};
+use berth_api::hibernation::{HibernationStatus, SleepState};
 use berth_api::{labels, names};
 use berth_plan::object_meta::label;
 use berth_plan::workload;
@@ -33,6 +34,8 @@ pub(super) struct Report {
     /// The operator has seen the newest spec.
     pub(super) observed: bool,
     pub(super) conditions: Vec<Told>,
+    /// Whether it sleeps. None: it was never asked to, and no schedule will.
+    pub(super) hibernation: Option<Hibernation>,
     pub(super) etcd: Option<Etcd>,
     pub(super) components: Vec<Component>,
     pub(super) next_expiry: Option<Timestamp>,
@@ -68,6 +71,27 @@ impl Told {
         said.iter().any(|reason| self.reason == reason.as_str())
             || self.status != if calm.contains(&self.type_.as_str()) { "False" } else { "True" }
     }
+}
+
+/// Whether it sleeps.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Hibernation {
+    pub(super) state: SleepState,
+    pub(super) since: Timestamp,
+    /// What led to it.
+    pub(super) cause: String,
+    /// What changes it next by time.
+    pub(super) next: Option<NextSleep>,
+}
+
+/// When a schedule changes it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct NextSleep {
+    pub(super) state: SleepState,
+    pub(super) at: Timestamp,
+    pub(super) cause: String,
 }
 
 /// etcd.
@@ -158,6 +182,7 @@ pub(super) fn report(seen: &Seen, now: Timestamp) -> Report {
         control_plane_namespace: status.control_plane_namespace.as_ref().map(|n| n.name.clone()),
         observed,
         conditions: told(&status.conditions),
+        hibernation: status.hibernation.as_ref().map(hibernation),
         etcd: etcd(seen),
         components: components(seen),
         next_expiry: status.certificates.as_ref().and_then(|c| c.next_expiry.as_ref()).map(|t| t.0),
@@ -177,6 +202,12 @@ fn told(all: &[Condition]) -> Vec<Told> {
         since: c.last_transition_time.0,
     };
     all.iter().map(one).collect()
+}
+
+fn hibernation(said: &HibernationStatus) -> Hibernation {
+    let next = said.next.as_ref();
+    let next = next.map(|next| NextSleep { state: next.state, at: next.at.0, cause: next.cause.clone() });
+    Hibernation { state: said.state, since: said.since.0, cause: said.cause.clone(), next }
 }
 
 fn etcd(seen: &Seen) -> Option<Etcd> {

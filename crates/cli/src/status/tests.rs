@@ -171,6 +171,32 @@ fn deleting_tree() {
     insta::assert_snapshot!(tree(&seen(cluster)));
 }
 
+/// Since an hour, until the morning.
+fn asleep() -> Value {
+    let next = json!({"state": "Awake", "at": "2026-02-02T07:00:17Z", "cause": "schedules[0].wake (0 7 * * 1-5 UTC)"});
+    json!({"state": "Asleep", "since": "2026-01-31T23:00:00Z", "cause": "schedules[0].sleep (0 23 * * * UTC)", "next": next})
+}
+
+#[test]
+fn whether_it_sleeps_is_said_with_what_changes_it_next() {
+    let line = |hibernation: Value| {
+        let mut status = status("Asleep", &conditions(&[]));
+        status["hibernation"] = hibernation;
+        let text = tree(&seen(cluster(status)));
+        text.lines().find(|line| line.contains("sleep  ")).map(str::to_owned)
+    };
+    assert_eq!(
+        line(asleep()).as_deref(),
+        Some(
+            "├─ sleep      Asleep for 1h, by schedules[0].sleep (0 23 * * * UTC); at 2026-02-02T07:00:17Z it wakes by schedule: schedules[0].wake (0 7 * * 1-5 UTC)"
+        )
+    );
+    let by_hand =
+        json!({"state": "Awake", "since": "2026-01-31T23:00:00Z", "cause": "annotation berth.dev/hibernate: wake@x"});
+    assert_eq!(line(by_hand).as_deref(), Some("├─ sleep      Awake for 1h, by annotation berth.dev/hibernate: wake@x"));
+    assert_eq!(line(Value::Null), None);
+}
+
 #[test]
 fn what_may_not_be_read_is_said_and_the_status_is_enough() {
     let mut seen = seen(cluster(status("Ready", &conditions(&[]))));

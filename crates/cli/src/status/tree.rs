@@ -1,9 +1,10 @@
 //! A report as a tree.
 
-use super::report::{Component, Etcd, Member, Pod, Report, Told};
+use super::report::{Component, Etcd, Hibernation, Member, Pod, Report, Told};
 use super::sizes::Share;
 use crate::age::{age, until};
 use crate::paint::{bad, faint, good, safe, strong, warn};
+use crate::sleep::by_schedule;
 use jiff::Timestamp;
 use std::fmt::Write as _;
 
@@ -63,6 +64,7 @@ fn nodes(report: &Report, now: Timestamp) -> Vec<Node> {
     all.push(Node::leaf(format!("version    {}", safe(&version))));
     all.push(Node::leaf(format!("endpoint   {}", or_none(&report.endpoint))));
     all.push(Node::leaf(format!("namespace  {}", or_none(&report.control_plane_namespace))));
+    all.extend(report.hibernation.as_ref().map(|said| Node::leaf(hibernation(said, now))));
     let problems = problems(&report.conditions, now);
     if !problems.is_empty() {
         all.push(Node { text: "conditions".to_owned(), below: problems });
@@ -71,6 +73,12 @@ fn nodes(report: &Report, now: Timestamp) -> Vec<Node> {
     all.extend(report.components.iter().map(|c| component(c, now)));
     all.extend(report.next_expiry.map(|at| Node::leaf(certificates(at, now))));
     all
+}
+
+/// Whether it sleeps, what led to it, and when a schedule changes it.
+fn hibernation(said: &Hibernation, now: Timestamp) -> String {
+    let then = said.next.as_ref().map(|next| by_schedule(next.state, next.at, &next.cause)).unwrap_or_default();
+    safe(&format!("sleep      {:?} for {}, by {}{then}", said.state, age(said.since, now), said.cause))
 }
 
 /// Conditions that are not as they should be. A message that was printed already, as a whole or as a part, is not printed again.

@@ -91,7 +91,7 @@ mod tests {
         let (mut gateway, lines) = connected(&operator, "a").await;
         let (heard, now): (_, Timestamp) = (Arc::new(Heard::new(1)), "2026-11-29T20:00:00Z".parse().unwrap());
         heard.begins(now - jiff::SignedDuration::from_hours(1));
-        heard.pods(["a".to_owned()].into());
+        heard.pods(now, [("a".to_owned(), false)].into());
         let (told, mut roused) = mpsc::unbounded_channel();
         let listening = heard.clone();
         let listens = tokio::spawn(async move {

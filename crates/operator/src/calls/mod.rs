@@ -4,6 +4,7 @@
 mod listen;
 
 use crate::context::Context;
+use crate::heard::Pods;
 use crate::link::{self, Program};
 use berth_api::calls::{ADDRESS, CERTIFICATE, GATEWAY, LABEL, LONGEST, OPERATOR};
 use berth_edge::link::Names;
@@ -12,7 +13,6 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, ResourceExt as _};
-use std::collections::BTreeSet;
 use std::pin::pin;
 use tokio_util::sync::CancellationToken;
 
@@ -48,10 +48,10 @@ async fn pods(ctx: &Context, namespace: &str) {
     let api = Api::<Pod>::namespaced((**ctx.io.client()).clone(), namespace);
     let all = watcher(api, watcher::Config::default().labels(PODS)).backoff(watcher::DefaultBackoff::default());
     let mut all = pin!(all);
-    let (mut now, mut listed) = (BTreeSet::new(), BTreeSet::new());
+    let (mut now, mut listed) = (Pods::new(), Pods::new());
     while let Some(event) = all.next().await {
         match event {
-            Ok(Event::Init) => listed = BTreeSet::new(),
+            Ok(Event::Init) => listed = Pods::new(),
             Ok(Event::InitApply(pod)) => put(&mut listed, &pod),
             Ok(Event::InitDone) => now = std::mem::take(&mut listed),
             Ok(Event::Apply(pod)) => put(&mut now, &pod),
@@ -64,16 +64,18 @@ async fn pods(ctx: &Context, namespace: &str) {
             }
         }
         if listed.is_empty() {
-            ctx.heard.pods(now.clone());
+            ctx.heard.pods(ctx.now(), now.clone());
         }
     }
 }
 
 /// One that does not run takes no connections.
-fn put(all: &mut BTreeSet<String>, pod: &Pod) {
-    let runs = pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
+fn put(all: &mut Pods, pod: &Pod) {
+    let status = pod.status.as_ref();
+    let runs = status.and_then(|status| status.phase.as_deref()) == Some("Running");
+    let mut containers = status.into_iter().flat_map(|status| status.container_statuses.iter().flatten());
     if runs {
-        all.insert(pod.name_any());
+        all.insert(pod.name_any(), containers.any(|container| container.restart_count > 0));
     } else {
         all.remove(&pod.name_any());
     }

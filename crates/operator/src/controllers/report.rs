@@ -60,6 +60,7 @@ pub(super) fn gone(ctx: &Context, key: &ObjectKey) -> Action {
     if key.kind == Kind::Cluster {
         let id = TenantId::from(key);
         ctx.fleet.gone(&id);
+        ctx.heard.forget(&id);
         ctx.metrics.rollouts.forget(&id);
     }
     ctx.metrics.tenants.forget(key);

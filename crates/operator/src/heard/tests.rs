@@ -21,7 +21,11 @@ fn heard(pods: &[&str]) -> Heard {
 }
 
 fn runs(heard: &Heard, pods: &[&str]) {
-    heard.pods(pods.iter().map(|&pod| pod.to_owned()).collect());
+    runs_at(heard, pods, 0);
+}
+
+fn runs_at(heard: &Heard, pods: &[&str], at: i64) {
+    heard.pods(now(at), pods.iter().map(|&pod| (pod.to_owned(), false)).collect());
 }
 
 /// It has counted for so many minutes, and says this of acme, if anything: connected now, and minutes ago.
@@ -71,14 +75,56 @@ fn a_gateway_that_is_gone_or_silent_puts_nobody_to_sleep() {
     runs(&heard, &["a"]);
     heard.lost(&a, now(30));
     assert!(unknown(&heard, 30).contains("pod a"));
-    runs(&heard, &[]);
+    runs_at(&heard, &[], 31);
     assert!(unknown(&heard, 31).contains("no pod of berth-gateway runs"));
-    runs(&heard, &["c"]);
+    runs_at(&heard, &["c"], 31);
     let c = heard.opens("c");
     says(&heard, &c, 1, None, now(32));
     let of = heard.of(&acme(), now(33)).uses;
     assert_eq!(of, known(31, Some(30), false), "who was connected when it went was so until then");
     assert_eq!(Heard::new(1).of(&acme(), now(0)).uses, Uses::NotYet);
+}
+
+#[test]
+fn idleness_goes_on_over_a_rollout_of_the_gateway() {
+    let heard = heard(&["a"]);
+    let uses = |at| heard.of(&acme(), now(at)).uses;
+    let a = heard.opens("a");
+    says(&heard, &a, 600, Some((false, 300)), now(0));
+    runs_at(&heard, &["a", "b"], 1);
+    assert!(unknown(&heard, 1).contains("pod b"));
+    let b = heard.opens("b");
+    says(&heard, &b, 0, None, now(1));
+    assert_eq!(uses(1), known(-600, Some(-300), false));
+    // Somebody comes to the old one, and leaves with it.
+    says(&heard, &a, 602, Some((true, 0)), now(2));
+    assert_eq!(uses(3), known(-600, Some(2), true));
+    says(&heard, &a, 604, Some((false, 0)), now(4));
+    heard.hears(&a, Told::Over, now(4));
+    heard.lost(&a, now(4));
+    assert!(unknown(&heard, 4).contains("pod a"), "it may be started again");
+    runs_at(&heard, &["b"], 5);
+    assert_eq!(uses(5), known(-600, Some(4), false));
+    // The next one ends without a word.
+    runs_at(&heard, &["b", "c"], 6);
+    let c = heard.opens("c");
+    says(&heard, &c, 0, None, now(6));
+    heard.lost(&b, now(7));
+    runs_at(&heard, &["c"], 8);
+    assert_eq!(uses(9), known(8, Some(4), false));
+}
+
+#[test]
+fn a_tenant_that_is_gone_is_forgotten() {
+    let heard = heard(&["a"]);
+    let a = heard.opens("a");
+    says(&heard, &a, 600, Some((true, 0)), now(0));
+    heard.hears(&a, Told::Called(named("acme")), now(0));
+    heard.forget(&acme());
+    let of = heard.of(&acme(), now(0));
+    assert_eq!((of.uses, of.call), (known(-600, None, false), None), "one of the same name begins with nothing");
+    heard.lost(&a, now(1));
+    assert!(heard.0.lock().last.is_empty());
 }
 
 #[test]

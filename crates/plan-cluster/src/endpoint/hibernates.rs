@@ -4,7 +4,7 @@ use crate::subject::Tenant;
 use berth_api::gateway::Hibernates;
 use berth_plan::settings::Engine;
 
-/// None: nobody is to know who uses it, and connections fail at once while it has no API server.
+/// None: connections fail at once while it has no API server.
 pub(super) fn hibernates(t: &Tenant<'_>) -> Option<Hibernates> {
     let gateway = t.settings.gateway.as_ref()?;
     let asked = &t.cluster.spec.hibernation;

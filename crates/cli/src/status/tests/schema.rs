@@ -48,9 +48,13 @@ fn samples() -> Vec<Seen> {
     full.pods.extend([pod("kube-scheduler-1", "kube-scheduler", image.clone()), pod("etcd-1", "etcd", image)]);
     full.notes.push("not shown".into());
     full.sizes = sizes(true);
+    full.cluster.status.as_mut().unwrap().hibernation = serde_json::from_value(asleep()).unwrap();
 
     let mut bare = Seen { sizes: sizes(false), ..healthy() };
     bare.cluster.status.as_mut().unwrap().components[0].version = None;
+    let mut by_hand = asleep();
+    by_hand["next"].take();
+    bare.cluster.status.as_mut().unwrap().hibernation = serde_json::from_value(by_hand).unwrap();
     let etcd = bare.etcd.as_mut().unwrap().status.as_mut().unwrap();
     (etcd.version, etcd.ready_members) = (None, None);
     let mut without_pod = etcd.members[0].clone();
