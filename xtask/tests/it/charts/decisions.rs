@@ -17,6 +17,9 @@ fn object(kind: Kind, name: &str) -> Value {
         Kind::EtcdBackup => json!({"clusterRef": {"name": "acme"}, "store": "main"}),
         Kind::EtcdBackupSchedule => json!({"clusterRef": {"name": "acme"}, "store": "main", "schedule": "0 3 * * *"}),
         Kind::EtcdRestore => json!({"clusterRef": {"name": "acme"}, "source": {"backup": "b"}}),
+        Kind::ClusterAccess => {
+            json!({"clusterRefs": [{"name": "acme"}], "subjects": [{"kind": "User", "name": "jane"}], "role": "Viewer"})
+        }
         other => panic!("{other}: a spec that its schema takes"),
     };
     json!({"apiVersion": kind.api_version(), "kind": kind.name(), "metadata": {"name": name}, "spec": spec})
