@@ -188,12 +188,12 @@ fn whether_it_sleeps_is_said_with_what_changes_it_next() {
     assert_eq!(
         line(asleep()).as_deref(),
         Some(
-            "├─ sleep      Asleep for 1h, by schedules[0].sleep (0 23 * * * UTC); at 2026-02-02T07:00:17Z it wakes by schedule: schedules[0].wake (0 7 * * 1-5 UTC)"
+            "├─ sleep      Asleep for 60m, by schedules[0].sleep (0 23 * * * UTC); at 2026-02-02T07:00:17Z it wakes by schedule: schedules[0].wake (0 7 * * 1-5 UTC)"
         )
     );
     let by_hand =
         json!({"state": "Awake", "since": "2026-01-31T23:00:00Z", "cause": "annotation berth.dev/hibernate: wake@x"});
-    assert_eq!(line(by_hand).as_deref(), Some("├─ sleep      Awake for 1h, by annotation berth.dev/hibernate: wake@x"));
+    assert_eq!(line(by_hand).as_deref(), Some("├─ sleep      Awake for 60m, by annotation berth.dev/hibernate: wake@x"));
     assert_eq!(line(Value::Null), None);
 }
 
