@@ -4,10 +4,12 @@ mod rollouts;
 mod tenants;
 #[cfg(test)]
 mod tests;
+mod wakes;
 
 pub use rollouts::Rollouts;
 pub(crate) use tenants::part;
 pub use tenants::{Orphan, Tenants};
+pub use wakes::Wakes;
 
 use crate::controllers;
 use berth_kubeio::Calls;
@@ -52,6 +54,8 @@ pub struct Metrics {
     pub tenants: Arc<Tenants>,
     /// How the fleet changes its version.
     pub rollouts: Arc<Rollouts>,
+    /// Wakes that connections ask for.
+    pub wakes: Arc<Wakes>,
     /// Calls to the meta cluster.
     pub meta_calls: Arc<Calls>,
     /// Calls into tenants.
@@ -74,6 +78,7 @@ impl Default for Metrics {
             clock_ahead: Gauge::default(),
             tenants: Arc::default(),
             rollouts: Arc::default(),
+            wakes: Arc::default(),
             meta_calls: Arc::default(),
             tenant_calls: Arc::default(),
         }
@@ -99,6 +104,7 @@ impl Metrics {
         registry.register("api_calls", "Calls to API servers, by target and sort", calls);
         self.tenants.register(&mut registry);
         self.rollouts.register(&mut registry);
+        self.wakes.register(&mut registry);
         let mut text = String::new();
         // Writing into a String cannot fail.
         let _ = encode(&mut text, &registry);
