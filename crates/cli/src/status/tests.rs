@@ -193,7 +193,10 @@ fn whether_it_sleeps_is_said_with_what_changes_it_next() {
     );
     let by_hand =
         json!({"state": "Awake", "since": "2026-01-31T23:00:00Z", "cause": "annotation berth.dev/hibernate: wake@x"});
-    assert_eq!(line(by_hand).as_deref(), Some("├─ sleep      Awake for 60m, by annotation berth.dev/hibernate: wake@x"));
+    assert_eq!(
+        line(by_hand).as_deref(),
+        Some("├─ sleep      Awake for 60m, by annotation berth.dev/hibernate: wake@x")
+    );
     assert_eq!(line(Value::Null), None);
 }
 
