@@ -154,24 +154,4 @@ mod tests {
             assert_eq!((a.shared(&b, at(NOW), &mut steps), steps), (None, 1), "{one:?} {other:?}");
         }
     }
-
-    #[test]
-    #[ignore = "make test-all: prints how long it takes, and asserts nothing of it"]
-    fn how_long_it_takes_by_the_week_and_by_a_look_at_every_time() {
-        for (one, other) in [
-            (("0 20 * * 1-5", BERLIN), ("0 7 * * 1-5", BERLIN)),
-            (("0 20 * * 1-5", BERLIN), ("0 20 * * 6", BERLIN)),
-            (("0 18 * * *", "America/New_York"), ("0 8 * * *", BERLIN)),
-        ] {
-            let [a, b] = [one, other].map(|(schedule, zone)| times(schedule, zone, "a").unwrap());
-            let each = |look: &dyn Fn() -> bool| {
-                let begin = std::time::Instant::now();
-                let found = (0..50).filter(|_| look()).count();
-                (begin.elapsed() / 50, found)
-            };
-            let week = each(&|| a.shared(&b, at(NOW), &mut 1500).is_some());
-            let all = each(&|| a.search(&b, at(NOW), &mut 1500).is_some());
-            println!("{one:?}, {other:?}: {week:?} by the week, {all:?} by all times");
-        }
-    }
 }

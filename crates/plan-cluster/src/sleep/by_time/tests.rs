@@ -163,30 +163,3 @@ fn however_many_there_are_reading_them_ends_soon() {
     // Without a bound this takes minutes.
     assert!(read(&all).is_ok());
 }
-
-/// What a plan costs for it: reading them, what they ask for, and when they change that.
-#[test]
-#[ignore = "make test-all: prints how long it takes, and asserts nothing of it"]
-fn how_long_a_plan_needs_for_them() {
-    let many: Vec<_> = (0..16).map(|n| schedule(&format!("{n} 20 * * *"), &format!("{n} 7 * * *"), "UTC")).collect();
-    let apart = [schedule("0 18 * * *", "", "America/New_York"), schedule("", "0 8 * * *", "Europe/Berlin")];
-    let dense: Vec<_> = (0..8).map(|_| schedule("*/2 * * * *", "1-59/2 * * * *", "Asia/Kolkata")).collect();
-    let monthly = [schedule("0 20 1 * *", "0 20 15 * *", "Europe/Berlin")];
-    for (what, all) in [
-        ("one", &[schedule("0 20 * * 1-5", "0 7 * * 1-5", "Europe/Berlin")][..]),
-        ("two zones", &apart[..]),
-        ("by days of the week", &[schedule("0 20 * * 1-5", "0 20 * * 6", "Europe/Berlin")][..]),
-        ("by days of the month", &monthly[..]),
-        ("sixteen", &many[..]),
-        ("eight, each minute", &dense[..]),
-    ] {
-        let (begin, rounds, mut seen) = (std::time::Instant::now(), 200, 0);
-        for n in 0..rounds {
-            let now = at("2026-01-01T12:00:00Z") + SignedDuration::from_mins(n * 37);
-            let read = Schedules::read(all, "uid", now).unwrap();
-            seen += read.wishes(Timestamp::MIN, now).count() + usize::from(read.next(true, now).is_some());
-        }
-        let each = begin.elapsed() / u32::try_from(rounds).unwrap();
-        println!("{what}: {each:?} a plan ({seen})");
-    }
-}
