@@ -12,7 +12,7 @@ use std::{
 };
 
 use anyhow::{Result, anyhow, ensure};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, pki_types::ServerName};
+use berth_testkit::hello::hello;
 
 /// How long each of them waits for an answer.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -29,7 +29,7 @@ impl Scanner {
     /// Begins. `address` is `IP:port`.
     pub fn start(address: &str, names: &[String]) -> Result<Self> {
         let (stop, answers) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let hellos = names.iter().map(|name| hello(name)).collect::<Result<Vec<_>>>()?;
+        let hellos = names.iter().map(|name| hello(Some(name))).collect::<Result<Vec<_>>>()?;
         let threads = hellos.into_iter().map(|hello| {
             let (stop, answers, address) = (stop.clone(), answers.clone(), address.to_owned());
             thread::spawn(move || {
@@ -62,12 +62,4 @@ fn scan(address: &str, hello: &[u8]) -> Result<()> {
     stream.write_all(hello)?;
     ensure!(stream.read(&mut [0])? == 1, "it is closed");
     Ok(())
-}
-
-/// What a client of that server name begins with.
-fn hello(name: &str) -> Result<Vec<u8>> {
-    let config = ClientConfig::builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth();
-    let mut bytes = vec![];
-    ClientConnection::new(Arc::new(config), ServerName::try_from(name.to_owned())?)?.write_tls(&mut bytes)?;
-    Ok(bytes)
 }

@@ -1,11 +1,12 @@
 //! Large answers: without anything between, by a gateway and by HAProxy, in turns.
 
 use anyhow::{Context as _, Result, ensure};
+use berth_testkit::hello::hello;
 use serde_json::json;
 use std::time::Instant;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::client::{Caller, Way, hello};
+use super::client::{Caller, Way};
 use super::program::Program;
 use super::standin::{Does, StandIn};
 use super::world::{World, create, host, name, way};

@@ -1,10 +1,11 @@
 //! What a call takes longer through a gateway: the same call on two connections, in turns.
 
 use anyhow::{Context as _, Result};
+use berth_testkit::hello::hello;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::client::{Caller, Connection, Way, hello};
+use super::client::{Caller, Connection, Way};
 use super::program::Program;
 use super::samples::Samples;
 use super::standin::{Does, StandIn};

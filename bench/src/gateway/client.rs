@@ -150,13 +150,3 @@ impl ServerCertVerifier for Local {
         self.0.supported_verify_schemes()
     }
 }
-
-/// What a client with that server name, or without one, begins with.
-pub(crate) fn hello(name: Option<&str>) -> Result<Vec<u8>> {
-    let mut config = ClientConfig::builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth();
-    config.enable_sni = name.is_some();
-    let name = ServerName::try_from(name.unwrap_or("localhost").to_owned())?;
-    let mut bytes = vec![];
-    rustls::ClientConnection::new(Arc::new(config), name)?.write_tls(&mut bytes)?;
-    Ok(bytes)
-}

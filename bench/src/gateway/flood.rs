@@ -2,6 +2,7 @@
 //! machine that floods, has no part in their ratio.
 
 use anyhow::{Context as _, Result, anyhow};
+use berth_testkit::hello::hello;
 use berth_testkit::ports::port;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -13,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::calls::{PATH, Pair};
-use super::client::{Caller, Way, hello};
+use super::client::{Caller, Way};
 use super::program::{Program, UNLIMITED};
 use super::rest::{WATCHES, watches};
 use super::samples::Samples;

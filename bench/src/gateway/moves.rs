@@ -1,10 +1,10 @@
 //! How long after the API says that an address has changed new connections go where it leads now.
 
 use anyhow::{Result, ensure};
+use berth_testkit::hello::hello;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-use super::client::hello;
 use super::opens::ask;
 use super::program::{Program, UNLIMITED};
 use super::standin::{Does, StandIn};

@@ -1,11 +1,12 @@
 //! New connections, each of which brings one byte, beside HAProxy's.
 
 use anyhow::{Result, ensure};
+use berth_testkit::hello::hello;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use std::time::Instant;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::client::{Way, hello};
+use super::client::Way;
 use super::program::{Program, UNLIMITED};
 use super::standin::{Does, StandIn};
 use super::world::{World, host, way};

@@ -5,6 +5,7 @@
 //! * [`world`]: what the cluster's own controllers and kubelets would do, as far as it matters here.
 //! * [`fault`]: a service under kube's `Client` that counts mutating calls and breaks the one you name.
 //! * [`gateway_api`]: the CustomResourceDefinition of a kind that a meta cluster may have.
+//! * [`hello`]: what a TLS client begins with.
 //! * [`kinds`]: an object of every kind of Kubernetes' own.
 //! * [`oracle`]: end states and call counts, masked so that two runs can be compared.
 //! * [`policies`]: who may reach whom, by NetworkPolicies.
@@ -33,6 +34,7 @@ pub mod fault;
 pub mod fixtures;
 pub mod forward;
 pub mod gateway_api;
+pub mod hello;
 pub mod kinds;
 pub mod oracle;
 pub mod patience;

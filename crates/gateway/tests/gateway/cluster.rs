@@ -3,16 +3,15 @@
 use anyhow::Result;
 use berth_testkit::ApiServer;
 use berth_testkit::apiserver::Process;
+use berth_testkit::hello::hello;
 use berth_testkit::patience::patience;
 use berth_testkit::ports::ports;
 use k8s_openapi::api::core::v1::Service;
 use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use proxy_header::{ProxyHeader, Tlv};
-use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -174,14 +173,7 @@ impl Gateway {
 
     /// What a client with that server name is told.
     pub(crate) async fn ask(&self, name: &str) -> Answer {
-        let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(RootCertStore::empty())
-            .with_no_client_auth();
-        let mut hello = vec![];
-        let name = name.to_owned().try_into().unwrap();
-        ClientConnection::new(Arc::new(config), name).unwrap().write_tls(&mut hello).unwrap();
+        let hello = hello(Some(name)).unwrap();
         let mut stream = TcpStream::connect(self.address()).await.unwrap();
         stream.write_all(&hello).await.unwrap();
         let mut answer = vec![];
