@@ -50,8 +50,7 @@ fn look(
     }
     for (tenant, of_tenant) in by_namespace.values().enumerate() {
         for (n, part) in parts.iter().enumerate() {
-            let is_its = |pod: &&&SizedPod| pod.labels.get(&part.label.0) == Some(&part.label.1);
-            let its: Vec<&SizedPod> = of_tenant.iter().filter(is_its).copied().collect();
+            let its = part.pods(of_tenant);
             let known = known.entry((tenant, n)).or_default();
             black_box(step(part, &its, metrics.usage(), known, (now, true)));
             black_box(say(part, &its, &metrics, known, now));

@@ -36,11 +36,10 @@ pub(super) async fn read(access: &Access, namespace: &str) -> Sizes {
 impl Sizes {
     /// That of the container of this name, in all pods.
     pub(super) fn of(&self, container: &str) -> Option<Share> {
-        let add = |sum: Size, more: Size| Size { cpu: sum.cpu + more.cpu, memory: sum.memory + more.memory };
         let requests = self.pods.iter().filter_map(|pod| pod.containers.get(container)).map(|one| one.requests);
-        let requested = requests.reduce(add).filter(|sum| *sum != Size::default())?;
-        let its = self.pods.iter().filter_map(|pod| self.usage.get(&(pod.namespace.clone(), pod.name.clone())));
-        let used = its.filter_map(|used| used.get(container)).copied().reduce(add);
+        let requested = requests.reduce(Size::plus).filter(|sum| *sum != Size::default())?;
+        let its = self.pods.iter().filter_map(|pod| self.usage.get(&pod.key()));
+        let used = its.filter_map(|used| used.get(container)).copied().reduce(Size::plus);
         let text = match used {
             Some(used) => format!("uses {} of {}", used.shown(), requested.shown()),
             None => format!("reserves {}", requested.shown()),

@@ -2,6 +2,7 @@
 
 use berth_api::labels;
 use berth_plan::sizes::{Metrics, Size, SizedPod};
+use berth_render::Binary;
 use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
@@ -24,16 +25,15 @@ struct Labels {
 /// Others' pods may be of such components, too.
 const OWN: [&str; 2] = [labels::CLUSTER_NAME, labels::ETCD_CLUSTER];
 
-const COMPONENTS: [&str; 4] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"];
-
 impl FleetSizes {
     /// Takes in a look. Names of containers are a closed list: nobody else's pods add a time series.
     pub fn see(&self, pods: &[SizedPod], metrics: &Metrics) {
         let mut sums: BTreeMap<String, [Option<Size>; 2]> = BTreeMap::new();
         let is_berths = |pod: &&SizedPod| OWN.iter().any(|label| pod.labels.contains_key(*label));
+        let components = Binary::ALL.map(Binary::name);
         for pod in pods.iter().filter(is_berths) {
-            let used = metrics.usage().and_then(|usage| usage.get(&(pod.namespace.clone(), pod.name.clone())));
-            for (name, container) in pod.containers.iter().filter(|(name, _)| COMPONENTS.contains(&&***name)) {
+            let used = metrics.usage().and_then(|usage| usage.get(&pod.key()));
+            for (name, container) in pod.containers.iter().filter(|(name, _)| components.contains(&&***name)) {
                 let sum = sums.entry(name.clone()).or_default();
                 sum[0] = add(sum[0], Some(container.requests));
                 sum[1] = add(sum[1], used.and_then(|used| used.get(name)).copied());
@@ -64,5 +64,5 @@ impl FleetSizes {
 
 fn add(sum: Option<Size>, more: Option<Size>) -> Option<Size> {
     let (Some(sum), Some(more)) = (sum, more) else { return sum.or(more) };
-    Some(Size { cpu: sum.cpu.saturating_add(more.cpu), memory: sum.memory.saturating_add(more.memory) })
+    Some(sum.plus(more))
 }

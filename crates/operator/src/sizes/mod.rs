@@ -72,9 +72,7 @@ async fn follow(
     for (uid, asked) in asked {
         let mut told = vec![];
         for part in &asked.parts {
-            let is_its = |pod: &&&SizedPod| pod.labels.get(&part.label.0) == Some(&part.label.1);
-            let its: Vec<&SizedPod> =
-                by_namespace.get(&*asked.namespace).into_iter().flatten().filter(is_its).copied().collect();
+            let its = part.pods(by_namespace.get(&*asked.namespace).map_or(&[], Vec::as_slice));
             let known = memory.entry((uid.clone(), part.container.clone())).or_default();
             lost = lost.or(resize_all(ctx, part, &its, &metrics, known).await.err());
             told.extend(say(part, &its, &metrics, known, ctx.now()));

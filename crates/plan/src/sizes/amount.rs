@@ -29,6 +29,12 @@ impl Size {
         Self { cpu: of(self.cpu, other.cpu), memory: of(self.memory, other.memory) }
     }
 
+    /// Both together, by resource.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        self.each(other, i64::saturating_add)
+    }
+
     /// The most of both, by resource.
     #[must_use]
     pub fn max(self, other: Self) -> Self {

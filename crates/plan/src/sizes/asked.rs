@@ -3,6 +3,7 @@
 use super::amount::{Size, cpu, memory};
 use super::begin::without_size;
 use super::recommend::Bounds;
+use super::seen::SizedPod;
 use crate::settings::Limits;
 use berth_api::autoscaling::{Autoscaling, Bound, Mode};
 use berth_api::cluster::Window;
@@ -33,6 +34,13 @@ pub struct Part {
     pub bounds: Bounds,
     /// When it may become less. None: at any time.
     pub down_in: Option<Window>,
+}
+
+impl Part {
+    /// Its pods, of those of its namespace.
+    pub fn pods<'p>(&self, all: &[&'p SizedPod]) -> Vec<&'p SizedPod> {
+        all.iter().filter(|pod| pod.labels.get(&self.label.0) == Some(&self.label.1)).copied().collect()
+    }
 }
 
 /// The part with that container of a workload. None: it is not asked for, cannot be, or there is no such workload yet. `most`: what writers may ask

@@ -73,7 +73,7 @@ impl SizedPod {
     }
 
     /// Its key in [`Usage`].
-    pub(super) fn key(&self) -> (String, String) {
+    pub fn key(&self) -> (String, String) {
         (self.namespace.clone(), self.name.clone())
     }
 
