@@ -2,6 +2,7 @@
 //!
 //! It may hold a change back for a moment longer than need be. What lets one begin is not older than a minute.
 
+use crate::memory::uid;
 use berth_api::Cluster;
 use berth_plan::asked::{Facts, Look};
 use jiff::{SignedDuration, Timestamp};
@@ -34,7 +35,7 @@ impl Looks {
 
     /// What was found last.
     pub(crate) fn get(&self, of: &Cluster) -> Look {
-        let uid = of.metadata.uid.as_deref().unwrap_or_default();
+        let uid = uid(of);
         self.all.lock().get(uid).cloned().map_or(Look::NotYet, Look::Taken)
     }
 

@@ -1,7 +1,7 @@
 //! What was found in tenants a moment ago. It says what to look at again, and since when something is so; a new operator looks anew.
 
-use berth_api::Cluster;
 use jiff::{SignedDuration, Timestamp};
+use kube::Resource;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// What nobody has renewed for so long is of a `Cluster` that is gone.
 const FORGOTTEN: SignedDuration = SignedDuration::from_hours(1);
 
-/// By the UIDs of `Cluster`s, with when it was found.
+/// By the UIDs of objects, with when it was found.
 #[derive(Debug)]
 pub struct Memory<T>(Mutex<BTreeMap<String, (Timestamp, Arc<T>)>>);
 
@@ -52,8 +52,8 @@ impl Memory<Vec<String>> {
 }
 
 /// By what it is remembered.
-pub(crate) fn uid(of: &Cluster) -> &str {
-    of.metadata.uid.as_deref().unwrap_or_default()
+pub(crate) fn uid(of: &impl Resource) -> &str {
+    of.meta().uid.as_deref().unwrap_or_default()
 }
 
 #[cfg(test)]

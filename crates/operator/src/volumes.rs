@@ -2,7 +2,7 @@
 //! that was asked. What was found a while ago only holds a change back: one that fits begins with the reading that says so, and a reading that
 //! failed says nothing.
 
-use crate::memory::Memory;
+use crate::memory::{Memory, uid};
 use berth_api::etcd_cluster::EtcdCluster;
 use berth_kubeio::{Io, read_volumes};
 use berth_plan::observed::Observed;
@@ -33,7 +33,7 @@ pub(crate) async fn read(
     observed: &Observed,
     now: Timestamp,
 ) -> BTreeMap<String, Volume> {
-    let uid = etcd.metadata.uid.as_deref().unwrap_or_default();
+    let uid = uid(etcd);
     let Some(asked) = room::asked(etcd, observed) else {
         known.forget(uid);
         return BTreeMap::new();

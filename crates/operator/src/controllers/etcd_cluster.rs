@@ -7,6 +7,7 @@ pub(super) use probe::IdleCheck;
 use super::driver::{Controller, Observation, Observed, Request};
 use super::watches::Watches;
 use crate::context::Context;
+use crate::memory;
 use crate::volumes;
 use berth_api::etcd_cluster::EtcdCluster;
 use berth_api::labels;
@@ -50,7 +51,7 @@ impl Controller for EtcdCluster {
         let mut snapshot = observe_etcd(&ctx.io, etcd, meta).await?;
         snapshot.observed.volumes = volumes::read(&ctx.io, &ctx.volumes, etcd, &snapshot.observed, now).await;
         let asked = sizes(Input { object: etcd, observed: &snapshot.observed, settings: &ctx.settings, now });
-        snapshot.observed.sizes = ctx.sizes.ask(etcd.metadata.uid.as_deref().unwrap_or_default(), asked, now);
+        snapshot.observed.sizes = ctx.sizes.ask(memory::uid(etcd), asked, now);
         let namespace = etcd.metadata.namespace.as_deref().unwrap_or_default();
         // Those of a tenant's etcd are about its `Cluster`, and elsewhere.
         if ctx.settings.backups.are_enabled() && !is_tenants(etcd) {
