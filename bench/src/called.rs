@@ -1,17 +1,16 @@
 //! Tenants behind the gateway that sleep, and are woken by whoever calls: from the connection until the answer.
 
-use crate::sleep::{Sizes, TIMEOUT, reaches};
+use crate::sleep::{Sizes, TIMEOUT, fall_asleep, most, reaches};
 use crate::{Figure, tenant};
 use anyhow::{Context as _, bail};
 use berth_api::hibernation::{SleepRequest, SleepState};
-use berth_api::{Cluster, labels, names};
+use berth_api::{labels, names};
 use futures::future::try_join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Patch, PatchParams};
 use kube::config::Kubeconfig;
 use kube::{Api, Client};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -25,7 +24,7 @@ pub(crate) async fn run(client: &Client, gateway: SocketAddr, sizes: &Sizes) -> 
     tenant::create_unasked(client, &one, &spec).await?;
     let (mut answers, mut tries) = (vec![], vec![]);
     for run in 0..sizes.runs {
-        fall_asleep(client, &one).await?;
+        fall_asleep(client, &one, &asked()).await?;
         let (seconds, tried) = call(client, gateway, &one[0], Instant::now()).await?;
         println!("run {run}: called, it answers after {seconds:.2} s, at try {tried}");
         answers.push(seconds);
@@ -36,31 +35,24 @@ pub(crate) async fn run(client: &Client, gateway: SocketAddr, sizes: &Sizes) -> 
 
     let many: Vec<String> = (0..sizes.at_once).map(|i| format!("called-{i}")).collect();
     tenant::create_unasked(client, &many, &spec).await?;
-    fall_asleep(client, &many).await?;
+    fall_asleep(client, &many, &asked()).await?;
     let began = Instant::now();
     let called = try_join_all(many.iter().map(|name| call(client, gateway, name, began))).await?;
     tenant::delete(client, &many).await?;
-    let max = |all: &[f64]| all.iter().copied().fold(0.0, f64::max);
-    let many_answer = max(&called.iter().map(|(seconds, _)| *seconds).collect::<Vec<_>>());
+    let many_answer = most(&called.iter().map(|(seconds, _)| *seconds).collect::<Vec<_>>());
     println!("{} are called at once: all answer after {many_answer:.1} s", many.len());
     Ok(vec![
-        Figure::new("called.answers_worst", "s", vec![max(&answers)]),
+        Figure::new("called.answers_worst", "s", vec![most(&answers)]),
         Figure::new("called.answers", "s", answers),
         Figure::new("called.tries", "", tries),
         Figure::new("called.many_answer", "s", vec![many_answer]),
     ])
 }
 
-/// By what a person asks for once: a connection does not wake who is to sleep by the spec.
-async fn fall_asleep(client: &Client, all: &[String]) -> anyhow::Result<()> {
-    let api: Api<Cluster> = Api::namespaced(client.clone(), tenant::TEAM);
-    let asked = SleepRequest { sleep: true, at: Timestamp::now() }.to_string();
-    let patch = Patch::Merge(json!({"metadata": {"annotations": {(labels::HIBERNATE): asked}}}));
-    for name in all {
-        api.patch(name, &PatchParams::default(), &patch).await?;
-    }
-    let began = Instant::now();
-    try_join_all(all.iter().map(|name| reaches(client, name, SleepState::Asleep, began))).await.map(drop)
+/// What a person asks for once: a connection does not wake who is to sleep by the spec.
+fn asked() -> Value {
+    let sleep = SleepRequest { sleep: true, at: Timestamp::now() }.to_string();
+    json!({"metadata": {"annotations": {(labels::HIBERNATE): sleep}}})
 }
 
 /// Seconds until an answer through the gateway, and at which try. Each is over a new connection.

@@ -8,7 +8,7 @@ use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ pub(crate) async fn run(client: &Client, audit: &Path, sizes: &Sizes) -> anyhow:
     let one = ["sleep-one".to_owned()];
     tenant::create(client, &one).await?;
     for run in 0..sizes.runs {
-        asleep.push(fall_asleep(client, &one).await?);
+        asleep.push(fall_asleep(client, &one, &asked(true)).await?);
         let times = wake(client, &one).await?;
         println!(
             "run {run}: asleep {:.2} s; answers {:.2} s, awake {:.2} s",
@@ -45,39 +45,48 @@ pub(crate) async fn run(client: &Client, audit: &Path, sizes: &Sizes) -> anyhow:
 
     let many: Vec<String> = (0..sizes.at_once).map(|i| format!("sleep-{i}")).collect();
     tenant::create(client, &many).await?;
-    let many_asleep = fall_asleep(client, &many).await?;
+    let many_asleep = fall_asleep(client, &many, &asked(true)).await?;
     let pods = pods(client, &many).await?;
     let mut figures = at_rest(client, audit, sizes.minutes, many.len()).await?;
     let times = wake(client, &many).await?;
     tenant::delete(client, &many).await?;
-    let max = |all: &[f64]| all.iter().copied().fold(0.0, f64::max);
-    println!("{} at once: asleep {many_asleep:.1} s; all answer {:.1} s", many.len(), max(&times.answers));
+    println!("{} at once: asleep {many_asleep:.1} s; all answer {:.1} s", many.len(), most(&times.answers));
     figures.extend([
         Figure::new("sleep.asleep", "s", asleep),
-        Figure::new("sleep.answers_worst", "s", vec![max(&answers)]),
+        Figure::new("sleep.answers_worst", "s", vec![most(&answers)]),
         Figure::new("sleep.answers", "s", answers),
         Figure::new("sleep.awake", "s", awake),
         Figure::new("sleep.many_asleep", "s", vec![many_asleep]),
-        Figure::new("sleep.many_answer", "s", vec![max(&times.answers)]),
-        Figure::new("sleep.many_awake", "s", vec![max(&times.ready)]),
+        Figure::new("sleep.many_answer", "s", vec![most(&times.answers)]),
+        Figure::new("sleep.many_awake", "s", vec![most(&times.ready)]),
         Figure::new("sleep.pods", "pods", vec![pods]),
     ]);
     Ok(figures)
 }
 
-/// Seconds until all of them sleep.
-async fn fall_asleep(client: &Client, all: &[String]) -> anyhow::Result<f64> {
+/// Seconds until all of them sleep, to whom that is done.
+pub(crate) async fn fall_asleep(client: &Client, all: &[String], by: &Value) -> anyhow::Result<f64> {
     let started = Instant::now();
-    ask_for(client, all, true).await?;
+    change(client, all, by).await?;
     try_join_all(all.iter().map(|name| reaches(client, name, SleepState::Asleep, started))).await?;
     Ok(started.elapsed().as_secs_f64())
+}
+
+/// By the spec.
+fn asked(sleep: bool) -> Value {
+    json!({"spec": {"hibernation": {"enabled": sleep}}})
+}
+
+/// The most of them. 0: there are none.
+pub(crate) fn most(all: &[f64]) -> f64 {
+    all.iter().copied().fold(0.0, f64::max)
 }
 
 /// Seconds until each answers, and until it is awake with all of its components.
 async fn wake(client: &Client, all: &[String]) -> anyhow::Result<tenant::Times> {
     let secrets: Api<Secret> = Api::namespaced(client.clone(), tenant::TEAM);
     let started = Instant::now();
-    ask_for(client, all, false).await?;
+    change(client, all, &asked(false)).await?;
     let one = async |name: &str| -> anyhow::Result<(f64, f64)> {
         let kubeconfig = tenant::value(&secrets.get(&names::kubeconfig(name)).await?)?;
         while tenant::ask(&kubeconfig).await.is_err() {
@@ -93,11 +102,10 @@ async fn wake(client: &Client, all: &[String]) -> anyhow::Result<tenant::Times> 
     Ok(tenant::Times { answers, ready })
 }
 
-async fn ask_for(client: &Client, all: &[String], sleep: bool) -> anyhow::Result<()> {
+async fn change(client: &Client, all: &[String], by: &Value) -> anyhow::Result<()> {
     let api: Api<Cluster> = Api::namespaced(client.clone(), tenant::TEAM);
-    let patch = Patch::Merge(json!({"spec": {"hibernation": {"enabled": sleep}}}));
     for name in all {
-        api.patch(name, &PatchParams::default(), &patch).await?;
+        api.patch(name, &PatchParams::default(), &Patch::Merge(by)).await?;
     }
     Ok(())
 }
