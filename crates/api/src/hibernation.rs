@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use serde_with::skip_serializing_none;
 
-pub use wake::{ByItself, CONNECTION, Event, Happened, Wake};
+pub use wake::{ByItself, CONNECTION, Event, Happened, UNUSED, Wake};
 
 /// What a person asks an etcd for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

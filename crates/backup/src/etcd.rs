@@ -11,8 +11,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How far behind the leader a member may be and still count as synced, in entries of the log.
-const BEHIND: u64 = 1_000;
 /// How long an etcd may take to load what was restored.
 const STARTS_WITHIN: Duration = Duration::from_mins(2);
 
@@ -206,10 +204,10 @@ pub struct MemberStatus {
     pub version: String,
     /// Revision.
     pub revision: i64,
-    leads: bool,
-    has_leader: bool,
-    learner: bool,
-    applied: u64,
+    pub(crate) leads: bool,
+    pub(crate) has_leader: bool,
+    pub(crate) learner: bool,
+    pub(crate) applied: u64,
 }
 
 /// What an etcd holds at a revision.
@@ -277,16 +275,6 @@ impl Ctl {
     }
 }
 
-/// Who is to give the snapshot: a follower that has what the leader has, since the leader has enough to do; or else the leader. Where there
-/// is none, and that is allowed, whoever has most.
-pub fn giver(members: &[MemberStatus], without_quorum: bool) -> Option<&MemberStatus> {
-    let serves = members.iter().any(|m| m.has_leader);
-    let voters = || members.iter().filter(|m| !m.learner && (m.has_leader || (without_quorum && !serves)));
-    let most = voters().map(|m| m.applied).max()?;
-    let synced = voters().filter(|m| !m.leads && m.applied.saturating_add(BEHIND) >= most);
-    synced.max_by_key(|m| m.applied).or_else(|| voters().find(|m| m.leads))
-}
-
 fn member(url: &str, answer: &Value) -> Option<MemberStatus> {
     let status = &answer[0]["Status"];
     let header = &status["header"];
@@ -324,20 +312,6 @@ pub fn ports() -> Result<((u16, u16), String), Problem> {
 mod tests {
     use super::*;
 
-    fn of(url: &str, leads: bool, learner: bool, applied: u64) -> MemberStatus {
-        let text = |s: &str| s.to_owned();
-        MemberStatus {
-            url: text(url),
-            cluster_id: text("1"),
-            version: text("3.6.0"),
-            revision: 1,
-            leads,
-            has_leader: true,
-            learner,
-            applied,
-        }
-    }
-
     #[test]
     fn what_is_not_as_etcd_wrote_it_is_known_by_its_words() {
         for said in [
@@ -355,27 +329,5 @@ mod tests {
         ] {
             assert!(!is_corrupt(said), "{said}");
         }
-    }
-
-    #[test]
-    fn without_a_quorum_whoever_has_most_gives_if_that_is_allowed() {
-        let name = |all: &[MemberStatus], allowed| giver(all, allowed).map(|m| m.url.clone()).unwrap_or_default();
-        let left = |url, applied| MemberStatus { has_leader: false, ..of(url, false, false, applied) };
-        let learner = MemberStatus { learner: true, ..left("learner", 9_000) };
-        let all = [left("behind", 4_999), left("ahead", 5_000), learner];
-        assert_eq!((name(&all, false), name(&all, true)), (String::new(), "ahead".into()));
-        let served = [left("apart", 9_000), of("follower", false, false, 5_000), of("leader", true, false, 5_000)];
-        assert_eq!(name(&served, true), "follower", "who is apart from those that serve does not count");
-    }
-
-    #[test]
-    fn a_synced_follower_gives_and_the_leader_only_where_there_is_none() {
-        let name = |all: &[MemberStatus]| giver(all, false).map(|m| m.url.clone()).unwrap_or_default();
-        let leader = of("leader", true, false, 5_000);
-        assert_eq!(name(std::slice::from_ref(&leader)), "leader");
-        assert_eq!(name(&[leader.clone(), of("far", false, false, 3_999)]), "leader");
-        assert_eq!(name(&[leader.clone(), of("near", false, false, 4_000)]), "near");
-        assert_eq!(name(&[leader, of("learner", false, true, 5_000)]), "leader");
-        assert_eq!(name(&[]), "");
     }
 }

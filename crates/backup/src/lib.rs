@@ -4,6 +4,7 @@ pub mod check;
 pub mod delete;
 mod direct;
 pub mod etcd;
+mod giver;
 pub mod install;
 pub mod keep;
 pub mod place;

@@ -1,6 +1,7 @@
 //! Takes a snapshot, and says that it is a backup only once an etcd ran with what the store gave back.
 
-use crate::etcd::{Contents, Ctl, MemberStatus, NewMember, Programs, giver, ports};
+use crate::etcd::{Contents, Ctl, MemberStatus, NewMember, Programs, ports};
+use crate::giver::{acknowledged, giver, leader};
 use crate::keep::keep;
 use crate::place::Place;
 use crate::problem::Problem;
@@ -29,7 +30,7 @@ pub fn run(task: &Take, place: &Place) -> Result<Manifest, Problem> {
     if task.all && members.len() < task.members.len() {
         return Err(Problem::brief(At::Etcd, unanswered(task, &members)));
     }
-    let from = giver(&members, task.without_quorum).ok_or_else(|| Problem::brief(At::Etcd, NO_GIVER))?;
+    let mut from = giver(&members, task.without_quorum).ok_or_else(|| Problem::brief(At::Etcd, NO_GIVER))?;
 
     let snapshot = place.scratch.join("snapshot.db");
     let mut attempt = 0;
@@ -39,6 +40,12 @@ pub fn run(task: &Take, place: &Place) -> Result<Manifest, Problem> {
         let taken_at = Timestamp::now();
         ctl.save(&from.url, &snapshot)?;
         let revision = programs.revision_of(&snapshot)?;
+        if let Some(problem) = lacks(revision, &members, from) {
+            // A follower may be a moment behind. The leader is not.
+            from = leader(&members).filter(|_| attempt < ATTEMPTS).ok_or(problem)?;
+            fs::remove_file(&snapshot).map_err(|e| Problem::file("the snapshot", &e))?;
+            continue;
+        }
         match ctl.contents(&from.url, revision, At::Etcd) {
             Ok(contents) => break (revision, contents, taken_at),
             // Compacted beyond it meanwhile.
@@ -84,6 +91,18 @@ pub fn read_again(remote: &dyn Remote, key: &str, (sha256, size): (&str, u64), i
     let message =
         format!("{key}: the store gives back {length} bytes with SHA-256 {read}, and was given {size} with {sha256}");
     Err(Problem::brief(At::Proof, message))
+}
+
+/// Why a snapshot that ends at that revision is not whole: it lacks what was acknowledged before it was taken.
+fn lacks(revision: i64, members: &[MemberStatus], from: &MemberStatus) -> Option<Problem> {
+    let acknowledged = acknowledged(members);
+    (revision < acknowledged).then(|| {
+        let message = format!(
+            "the snapshot of {} ends at revision {revision}, and etcd was at {acknowledged} before: that member is behind",
+            from.url
+        );
+        Problem::brief(At::Etcd, message)
+    })
 }
 
 /// Who does not answer.
@@ -174,6 +193,27 @@ mod tests {
         assert!(one.starts_with(&format!("{begins}-")) && one.len() == begins.len() + 12, "{one}");
         let earlier = |second: u8| format!("prod/team-a/acme/id/20260102T0304{second:02}Z-9999.db");
         assert!(earlier(4) < one && one < earlier(6), "among those of an earlier Berth");
+    }
+
+    #[test]
+    fn a_snapshot_that_lacks_what_was_acknowledged_is_not_taken() {
+        let of = |url: &str, leads, revision| MemberStatus {
+            url: url.to_owned(),
+            cluster_id: "1".into(),
+            version: "3.6.0".into(),
+            revision,
+            leads,
+            has_leader: true,
+            learner: false,
+            applied: 5_000,
+        };
+        let members = [of("https://etcd-0:2379", true, 9), of("https://etcd-1:2379", false, 7)];
+        let why =
+            |revision| lacks(revision, &members, &members[1]).map(|problem| (problem.failure.message, problem.lasting));
+        let said =
+            "the snapshot of https://etcd-1:2379 ends at revision 8, and etcd was at 9 before: that member is behind";
+        assert_eq!(why(8), Some((said.to_owned(), false)), "another try may");
+        assert_eq!((why(9), why(10)), (None, None));
     }
 
     #[test]

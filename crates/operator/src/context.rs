@@ -34,6 +34,14 @@ pub type AskEtcd = Arc<dyn Fn(EtcdTarget) -> BoxFuture<'static, EtcdProbe> + Sen
 pub type CallEtcd =
     Arc<dyn Fn(EtcdTarget, String, EtcdCall) -> BoxFuture<'static, Result<EtcdAnswer, String>> + Send + Sync>;
 
+/// What the API server's clock said, and when. None: it was not asked yet.
+type Clock = Arc<RwLock<Option<(Instant, Timestamp)>>>;
+
+fn time(clock: &Clock) -> Timestamp {
+    let told = *clock.read();
+    told.and_then(|(at, time)| time.checked_add(at.elapsed()).ok()).unwrap_or_else(crate::clock::wall)
+}
+
 /// Shared by all reconciles; clones share it, too.
 #[derive(Clone)]
 pub struct Context {
@@ -44,7 +52,7 @@ pub struct Context {
     meta: Arc<RwLock<Arc<MetaCluster>>>,
     addresses_changed: watch::Sender<()>,
     denied: Arc<Denied>,
-    clock: Arc<RwLock<Option<(Instant, Timestamp)>>>,
+    clock: Clock,
     /// Connects to tenants.
     pub connect: Connect,
     /// Connects to etcds.
@@ -97,7 +105,10 @@ impl Context {
     /// The real thing: tenants and etcds are reached over the network.
     pub fn new(client: &FencedClient, settings: Settings, identity: &str) -> Self {
         let metrics = Metrics::default();
-        let most = settings.hibernation.max_waking;
+        let heard = Arc::new(Heard::new(settings.hibernation.max_waking));
+        let clock = Clock::default();
+        let (asked, by) = (heard.clone(), clock.clone());
+        metrics.wakes.waiting_from(move || asked.waiting(time(&by)));
         // Until they are read: nobody's policies are made without them.
         let meta = MetaCluster::new(Err("they have not been read yet".into()), &settings);
         Self {
@@ -106,7 +117,7 @@ impl Context {
             meta: Arc::new(RwLock::new(Arc::new(meta))),
             addresses_changed: watch::Sender::default(),
             denied: Arc::default(),
-            clock: Arc::default(),
+            clock,
             connect: berth_kubeio::connect(client.fence().clone()),
             ask_etcd: Arc::new(|target| {
                 Box::pin(async move { berth_etcdio::probe(&target, berth_etcdio::DEADLINE).await })
@@ -119,7 +130,7 @@ impl Context {
             metrics,
             backoff: Arc::default(),
             fleet: Arc::default(),
-            heard: Arc::new(Heard::new(most)),
+            heard,
             looks: Arc::default(),
             leads: Arc::default(),
             admission: Arc::default(),
@@ -162,8 +173,7 @@ impl Context {
     /// The time that reconciles go by: the API server's, carried on by a clock that nobody sets; this process' own until that is known.
     /// Ages are counted from what the API server wrote down, and of a node whose clock is set a certificate must know nothing.
     pub fn now(&self) -> Timestamp {
-        let told = *self.clock.read();
-        told.and_then(|(at, time)| time.checked_add(at.elapsed()).ok()).unwrap_or_else(crate::clock::wall)
+        time(&self.clock)
     }
 
     /// The API server said this time just now. One that its clock was set to is no age of anything.

@@ -130,6 +130,11 @@ impl Heard {
         }
     }
 
+    /// Tenants that are called, and wait while others wake.
+    pub(crate) fn waiting(&self, now: Timestamp) -> usize {
+        self.0.lock().waking.waiting(now)
+    }
+
     /// What a tenant's status says now. Returns who is to be looked at.
     pub(crate) fn says(&self, of: &TenantId, sleep: Option<&HibernationStatus>, now: Timestamp) -> Vec<TenantId> {
         self.0.lock().waking.says(of, sleep, now)

@@ -5,11 +5,13 @@ mod rollouts;
 mod tenants;
 #[cfg(test)]
 mod tests;
+mod wakes;
 
 pub use fleet_sizes::FleetSizes;
 pub use rollouts::Rollouts;
 pub(crate) use tenants::part;
 pub use tenants::{Orphan, Tenants};
+pub use wakes::Wakes;
 
 use crate::controllers;
 use berth_kubeio::Calls;
@@ -56,6 +58,8 @@ pub struct Metrics {
     pub rollouts: Arc<Rollouts>,
     /// What all tenants together reserve and use.
     pub fleet_sizes: Arc<FleetSizes>,
+    /// Wakes that connections ask for.
+    pub wakes: Arc<Wakes>,
     /// Calls to the meta cluster.
     pub meta_calls: Arc<Calls>,
     /// Calls into tenants.
@@ -79,6 +83,7 @@ impl Default for Metrics {
             tenants: Arc::default(),
             rollouts: Arc::default(),
             fleet_sizes: Arc::default(),
+            wakes: Arc::default(),
             meta_calls: Arc::default(),
             tenant_calls: Arc::default(),
         }
@@ -105,6 +110,7 @@ impl Metrics {
         self.tenants.register(&mut registry);
         self.rollouts.register(&mut registry);
         self.fleet_sizes.register(&mut registry);
+        self.wakes.register(&mut registry);
         let mut text = String::new();
         // Writing into a String cannot fail.
         let _ = encode(&mut text, &registry);

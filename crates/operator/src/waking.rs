@@ -99,6 +99,12 @@ impl Waking {
         self.refused.remove(of);
     }
 
+    /// Tenants that are called, and have no turn while others have theirs.
+    pub(crate) fn waiting(&self, now: Timestamp) -> usize {
+        let waits = |of: &TenantId| !self.turns.contains_key(of) && !self.refused.contains_key(of);
+        self.calls.iter().filter(|(of, call)| now < call.last + LASTS && waits(of)).count()
+    }
+
     fn forget(&mut self, now: Timestamp) {
         self.calls.retain(|_, call| now < call.last + LASTS);
         self.turns.retain(|_, until| now < *until);
@@ -159,6 +165,7 @@ mod tests {
             assert_eq!(named(waking.called(&id(name), now(at))), [""; 0]);
         }
         assert_eq!(["a", "b", "c", "d"].map(|name| turn(&waking, name, 3)), [true, true, false, false].map(Some));
+        assert_eq!((waking.waiting(now(3)), waking.waiting(now(60))), (2, 0));
         for name in ["a", "b"] {
             assert_eq!(says(&mut waking, name, SleepState::Waking, 3), [""; 0]);
         }
@@ -171,6 +178,7 @@ mod tests {
             (turn(&waking, "c", 5), turn(&waking, "d", 5), turn(&waking, "a", 5)),
             (Some(true), Some(false), None)
         );
+        assert_eq!(waking.waiting(now(5)), 1);
         // One that may not wake costs nobody else a turn.
         assert_eq!(says(&mut waking, "c", SleepState::Asleep, 6), ["d"]);
         assert_eq!(named(waking.called(&id("c"), now(7))), [""; 0]);

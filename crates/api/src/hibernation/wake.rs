@@ -8,6 +8,9 @@ use serde_json::json;
 /// The cause of a wake by a connection, in records and statuses.
 pub const CONNECTION: &str = "a connection";
 
+/// The cause of a sleep of one that a connection woke, and nobody used.
+pub const UNUSED: &str = "spec.hibernation.wake.stayFor";
+
 /// What connections do to a tenant that sleeps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -3,6 +3,7 @@
 use super::*;
 use crate::hello::tests::hello;
 use crate::table::Ignored;
+use berth_contract::gateway::Hibernates;
 use berth_testkit::fixtures::{package, until};
 use berth_testkit::ports::port;
 use berth_testkit::prometheus::{Prometheus, impatient};
@@ -35,7 +36,8 @@ async fn fires(world: &World, prometheus: &Prometheus, names: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_alert_fires_and_clears() {
-    let limits = Limits { hello_within: 5 * LONG, in_all: MOST, ..limits() };
+    let held = MostHeld { how_long: Duration::from_millis(20), ..limits().held };
+    let limits = Limits { hello_within: 5 * LONG, in_all: MOST, held, ..limits() };
     let world = World::start(limits);
     let (acme, dir) = (Server::start("acme").await, tempfile::tempdir().unwrap());
     let address = format!("127.0.0.1:{}", port());
@@ -61,16 +63,20 @@ async fn each_alert_fires_and_clears() {
     let unready = leads("acme", &[(acme.address, false)]);
     // Nobody listens there any more.
     let dead = leads("acme", &[(TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap(), true)]);
-    let cases: [(&str, &dyn Fn()); 5] = [
-        ("BerthGatewayTenantUnreachable", &|| world.has_routes(vec![unready.clone()])),
-        ("BerthGatewayTenantUnreachable", &|| world.has_routes(vec![dead.clone()])),
-        ("BerthGatewayTenantLimited", &|| world.has_routes(vec![limited.clone()])),
-        ("BerthGatewayWatchFails", &|| world.gateway.is_stale[0].store(true, Relaxed)),
-        ("BerthGatewayServiceIgnored", &|| world.gateway.live.update(ignored.clone())),
+    let asleep = Route { hibernation: Some(Hibernates { wakes: true, from: None }), ..unready.clone() };
+    let cases: [(&[&str], &dyn Fn()); 7] = [
+        (&["BerthGatewayTenantUnreachable"], &|| world.has_routes(vec![unready.clone()])),
+        (&["BerthGatewayTenantUnreachable"], &|| world.has_routes(vec![dead.clone()])),
+        (&["BerthGatewayTenantLimited"], &|| world.has_routes(vec![limited.clone()])),
+        (&["BerthGatewayHeldFull"], &|| world.gateway.ends.add(Ended::TooManyHeld)),
+        // That it sleeps the operator would say, which is not there.
+        (&["BerthGatewayCallsInVain", "BerthGatewayTenantUnreachable"], &|| world.has_routes(vec![asleep.clone()])),
+        (&["BerthGatewayWatchFails"], &|| world.gateway.is_stale[0].store(true, Relaxed)),
+        (&["BerthGatewayServiceIgnored"], &|| world.gateway.live.update(ignored.clone())),
     ];
-    for (name, broken) in cases {
+    for (names, broken) in cases {
         broken();
-        fires(&[name]).await;
+        fires(names).await;
         well();
         fires(&[]).await;
     }

@@ -76,6 +76,7 @@ impl Controller for Cluster {
         let old = cluster.status.clone().unwrap_or_default();
         ctx.metrics.rollouts.say(&id, (&old, status), ctx.now());
         let sleep = status.hibernation.as_ref();
+        ctx.metrics.wakes.say(old.hibernation.as_ref(), sleep);
         ctx.rouse(ctx.heard.says(&id, sleep, ctx.now()));
         ctx.fleet.says(&id, status.turn.as_ref(), cluster.metadata.generation);
     }

@@ -52,6 +52,7 @@ fn well(metrics: &Metrics) {
     say(metrics, ("True", "AsExpected"), "True", ("False", "AsExpected"), 60);
     metrics.tenants.orphans_from(Vec::new);
     metrics.rollouts.stopped(BTreeMap::new());
+    metrics.wakes.waiting_from(|| 0);
     metrics.leader.set(1);
     backed_up(metrics, 1);
     scheduled(metrics, "True", "AsExpected");
@@ -148,7 +149,7 @@ async fn each_alert_fires_and_clears() {
     .await;
     fires(&[]).await;
 
-    let cases: [(&[&str], Break); 18] = [
+    let cases: [(&[&str], Break); 20] = [
         (&["BerthOperatorAbsent"], |m| {
             m.leader.set(0);
         }),
@@ -172,6 +173,11 @@ async fn each_alert_fires_and_clears() {
         (&["BerthRecoveryHeld"], |m| recovery(m, ("True", "RecoveryHeld"), 2)),
         (&["BerthRestoreFailed"], |m| restore(m, ("True", "RestoreFailed"))),
         (&["BerthRecovered"], |m| recovery(m, ("False", "AsExpected"), 0)),
+        (&["BerthWakesWait"], |m| m.wakes.waiting_from(|| 3)),
+        (&["BerthWakesInVain"], |m| {
+            m.wakes.begun.inc_by(10);
+            m.wakes.unused.inc_by(6);
+        }),
         (&["BerthReconcilesFail"], |m| reconciles(m, "error", 100_000)),
     ];
     for (names, broken) in cases {

@@ -274,6 +274,12 @@ async fn a_crash_at_any_write_of_a_sleep_and_a_wake_changes_nothing() {
 }
 
 #[tokio::test]
+async fn a_crash_at_any_write_of_a_sleep_with_a_backup_sleeps_with_that_backup() {
+    let (_turn, server) = alone_at_a_server().await;
+    sweep("sleep-backup", 60, async |plan| sleeps::with_a_backup(server, plan).await).await;
+}
+
+#[tokio::test]
 async fn a_crash_while_additions_are_removed_changes_nothing() {
     let (_turn, server) = alone_at_a_server().await;
     sweep("additions", 80, async |plan| additions(server, plan).await).await;

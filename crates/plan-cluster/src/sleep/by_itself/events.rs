@@ -3,7 +3,7 @@
 use super::problem::{idle_problem, wake_problem};
 use crate::sleep::wish::Wish;
 use crate::subject::Tenant;
-use berth_api::hibernation::{ByItself, CONNECTION, Event, Happened, SleepRecord, SleepState};
+use berth_api::hibernation::{ByItself, CONNECTION, Event, Happened, SleepRecord, SleepState, UNUSED};
 use berth_plan::heard::{Heard, Uses};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -89,7 +89,7 @@ fn woken(facts: &Facts<'_>) -> Option<(Happened, Wish)> {
 fn wish(what: Happened, at: Timestamp) -> Wish {
     let (sleep, cause) = match what {
         Happened::Connection => (false, CONNECTION),
-        Happened::Unused => (true, "spec.hibernation.wake.stayFor"),
+        Happened::Unused => (true, UNUSED),
         Happened::Idle | Happened::Other => (true, "spec.hibernation.afterIdle"),
     };
     Wish { at, sleep, cause: cause.to_owned() }

@@ -18,7 +18,8 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-async fn operator(server: &ApiServer, plan: &FaultPlan) -> Result<()> {
+/// It knows of a store.
+pub(super) async fn operator(server: &ApiServer, plan: &FaultPlan) -> Result<()> {
     let mut context = context(server, me(server), plan);
     let mut settings = (*context.settings).clone();
     settings.backups = backups("");
@@ -43,16 +44,21 @@ async fn served(server: &ApiServer, spec: &Value) -> Result<(Team, EtcdClusterSt
     };
     lives(&before, || operator(server, &before), is_served).await??;
     before.stop();
-    let client = team.client.clone();
+    store(&team.client).await?;
+    let etcd = team.inside::<EtcdCluster>().get(names::ETCD).await?.status.unwrap_or_default();
+    let manifest = proven(&team.client, &team.ns, etcd.identity.as_deref().unwrap_or_default()).await?;
+    Ok((team, etcd, manifest))
+}
+
+/// The Secret of the store.
+pub(super) async fn store(client: &kube::Client) -> Result<()> {
     let post = PostParams::default();
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let _ = namespaces.create(&post, &serde_json::from_value(json!({"metadata": {"name": SYSTEM}}))?).await;
     let secrets: Api<Secret> = Api::namespaced(client.clone(), SYSTEM);
     let secret = json!({"metadata": {"name": "s3"}, "stringData": {"accessKeyID": "A", "secretAccessKey": "B"}});
     let _ = secrets.create(&post, &serde_json::from_value(secret)?).await;
-    let etcd = team.inside::<EtcdCluster>().get(names::ETCD).await?.status.unwrap_or_default();
-    let manifest = proven(&client, &team.ns, etcd.identity.as_deref().unwrap_or_default()).await?;
-    Ok((team, etcd, manifest))
+    Ok(())
 }
 
 /// From a tenant whose etcd lost its data to one that serves what was restored by itself.
@@ -164,7 +170,12 @@ async fn proven(client: &kube::Client, namespace: &str, identity: &str) -> Resul
         "etcdVersion": "3.6.16", "takenAt": at, "verifiedAt": at,
     });
     all.patch_status("one", &PatchParams::default(), &Patch::Merge(&json!({"status": status}))).await?;
-    Ok(Manifest {
+    Ok(manifest(key, identity, at))
+}
+
+/// What is kept beside a snapshot.
+pub(super) fn manifest(key: String, identity: &str, at: &str) -> Manifest {
+    Manifest {
         key,
         sha256: "ab".into(),
         size: 9,
@@ -176,11 +187,11 @@ async fn proven(client: &kube::Client, namespace: &str, identity: &str) -> Resul
         taken_at: at.into(),
         verified_at: at.into(),
         of: Subject { identity: identity.into(), epoch: 1, ..Subject::default() },
-    })
+    }
 }
 
 /// What a Job's controller and kubelet make of it, if it is there and has not ended.
-async fn work(team: &Team, said: &Said, name: &str) -> Result<()> {
+pub(super) async fn work(team: &Team, said: &Said, name: &str) -> Result<()> {
     let jobs = team.inside::<Job>();
     let Some(job) = jobs.get_opt(name).await? else { return Ok(()) };
     if job.status.is_some_and(|s| s.completion_time.is_some()) || job.metadata.deletion_timestamp.is_some() {
