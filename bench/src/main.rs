@@ -17,6 +17,7 @@ mod operator;
 mod outside;
 mod process;
 mod report;
+mod reserved;
 mod scale;
 mod sizes;
 mod sleep;
@@ -248,7 +249,9 @@ async fn main() -> anyhow::Result<()> {
         return report(&args.out, &figures, args.targets()).and(outcome);
     }
     if let Part::Sizes { count } = args.part {
-        return report(&args.out, &sizes::run(count, args.runs)?, args.targets());
+        let mut figures = sizes::run(count, args.runs)?;
+        figures.extend(reserved::run()?);
+        return report(&args.out, &figures, args.targets());
     }
     let config = kube::config::Kubeconfig::read_from(&args.kubeconfig)?;
     let config = kube::Config::from_custom_kubeconfig(config, &kube::config::KubeConfigOptions::default()).await?;
