@@ -39,9 +39,9 @@ fn follow(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     println!("    {first:?} became 900m");
     ensure!(tenant.pod_identities()? == before, "pods were made anew, or containers restarted");
     tenant.wait_condition("Ready", "True", "AsExpected")?;
-    // More than any node has: told, and what runs stays.
+    // More than the node has, and the most that writers may ask for: told, and what runs stays.
     tenant.change(
-        &json!({"apiServer": {"autoscaling": {"mode": "InPlace", "min": {"cpu": "4k"}, "max": {"cpu": "5k"}}}}),
+        &json!({"apiServer": {"autoscaling": {"mode": "InPlace", "min": {"cpu": "63"}, "max": {"cpu": "64"}}}}),
     )?;
     let said = tenant.wait_condition("Ready", "True", "SizeHeld")?;
     let is_told = ["Infeasible", "Deferred", "allocatable"].iter().any(|word| said.contains(word));
