@@ -1,10 +1,8 @@
 //! Who somebody is in the meta cluster, and by what name a tenant knows them.
 
+use berth_contract::access::USER_PREFIX;
 use http::HeaderValue;
 use std::collections::BTreeMap;
-
-/// Before each name and group that tenants are told: nobody of the platform is one of a tenant's own users, groups or system components.
-const PREFIX: &str = "access:";
 
 /// Groups and users of Kubernetes itself.
 const SYSTEM: &str = "system:";
@@ -50,7 +48,7 @@ impl Person {
 /// With the prefix. None: it does not fit into a header, so another name would arrive.
 fn value(name: &str) -> Option<HeaderValue> {
     let is_kept = name.trim() == name && !name.chars().any(char::is_control);
-    is_kept.then(|| HeaderValue::from_bytes(format!("{PREFIX}{name}").as_bytes()).ok()).flatten()
+    is_kept.then(|| HeaderValue::from_bytes(format!("{USER_PREFIX}{name}").as_bytes()).ok()).flatten()
 }
 
 #[cfg(test)]

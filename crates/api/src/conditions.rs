@@ -157,7 +157,7 @@ impl ConditionType {
     /// What an `EtcdBackup` publishes.
     pub const ETCD_BACKUP: &[Self] =
         &[Self::Ready, Self::Degraded, Self::Verified, Self::Damaged, Self::Reconciling, Self::Stalled];
-    /// What an `EtcdBackupSchedule` and an `EtcdRestore` publish.
+    /// What an `EtcdBackupSchedule`, an `EtcdRestore` and a `ClusterAccess` publish.
     pub const ETCD_RESTORE: &[Self] = &[Self::Ready, Self::Degraded, Self::Reconciling, Self::Stalled];
     /// Published only while they are `True`.
     pub const TRUE_OR_ABSENT: &[Self] = &[Self::Reconciling, Self::Stalled];

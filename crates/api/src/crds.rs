@@ -1,7 +1,7 @@
 //! The CustomResourceDefinitions, as they are generated into `crds/` and the chart.
 
 use crate::conditions::ConditionType;
-use crate::{Cluster, ClusterRevision, EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore};
+use crate::{Cluster, ClusterAccess, ClusterRevision, EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSON, JSONSchemaProps, ValidationRule,
 };
@@ -35,6 +35,11 @@ const TABLE: &[Row] = &[
         kind: "EtcdRestore",
         conditions: ConditionType::ETCD_RESTORE,
         definition: || finish(EtcdRestore::crd(), "back-to-monday", &[]),
+    },
+    Row {
+        kind: "ClusterAccess",
+        conditions: ConditionType::ETCD_RESTORE,
+        definition: || finish(ClusterAccess::crd(), "developers-of-acme", &[]),
     },
     Row { kind: "ClusterRevision", conditions: &[], definition: revision },
 ];

@@ -174,6 +174,12 @@ pub const CLIENT_CERTIFICATES: &str = "berth.dev/client-certificates";
 /// Inside a tenant: the set that an object of Berth's belongs to, such as `join`.
 pub const TENANT_SET: &str = "berth.dev/tenant-set";
 
+/// On a ClusterRole of the meta cluster, with the value `true`: a `ClusterAccess` may give its rules in tenants. Berth never sets it.
+pub const ROLE: &str = "berth.dev/role";
+
+/// Inside a tenant, on a binding: the `ClusterAccess` that gave it, as `<namespace>/<name>`.
+pub const CLUSTER_ACCESS: &str = "berth.dev/cluster-access";
+
 /// Holds a `Cluster` or `EtcdCluster` until what it owns is gone.
 pub const FINALIZER: &str = "berth.dev/control-plane";
 
@@ -187,3 +193,5 @@ pub const MANAGER_BACKUP: &str = "berth-etcd-backup";
 pub const MANAGER_RESTORE: &str = "berth-etcd-restore";
 /// Field manager of server-side apply for an `EtcdCluster`'s children.
 pub const MANAGER_ETCD: &str = "berth-etcd-cluster";
+/// Field manager of what a `ClusterAccess` gives in a tenant, and of its record.
+pub const MANAGER_USERS: &str = "berth-users";

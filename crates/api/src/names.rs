@@ -138,6 +138,9 @@ pub fn revision(number: i64) -> String {
     format!("revision-{number}")
 }
 
+/// ConfigMap in a control-plane namespace with what `ClusterAccess`es gave in the tenant.
+pub const USERS_RECORD: &str = "berth-users";
+
 /// Group of the tenant's admins, bound to `cluster-admin` inside the tenant.
 pub const ADMIN_GROUP: &str = "berth:cluster-admins";
 /// User and group of the operator's own short-lived credential inside a tenant.

@@ -1,7 +1,7 @@
 //! `kubectl berth`: what tenants are, what would change, and what to do next.
 //!
 //! Every verb is a thin shell around pure functions: reading through `berth-kubeio`, judging with `berth-plan`, and a text that a
-//! person can read. Only `adopt`, `upgrade`, `rollback`, `etcd backup`, `etcd restore` and `etcd defrag` write to the meta cluster; every other verb holds a fence
+//! person can read. Only `access grant`, `access revoke`, `adopt`, `upgrade`, `rollback`, `sleep`, `wake`, `etcd backup`, `etcd restore` and `etcd defrag` write to the meta cluster; every other verb holds a fence
 //! that is closed there.
 
 mod access;
@@ -12,6 +12,7 @@ mod complete;
 mod confirm;
 mod connect;
 mod etcd;
+mod grants;
 mod images;
 mod join;
 mod kubeconfig;
@@ -81,6 +82,7 @@ fn run(args: Args) -> anyhow::Result<Outcome> {
                 Verb::Adopt(adopt) => adopt::run(&args.meta, &adopt).await,
                 Verb::Sleep(asked) => sleep::sleep(&args.meta, &asked).await,
                 Verb::Wake(asked) => sleep::wake(&args.meta, &asked).await,
+                Verb::Access(access) => grants::run(&args.meta, &access.verb).await,
                 Verb::Etcd(etcd) => etcd::run(&args.meta, &etcd).await,
                 Verb::Render(_) | Verb::Images(_) | Verb::Completion { .. } => Ok(Outcome::Done),
             }

@@ -23,6 +23,10 @@ pub const OPERATOR: &str = "berth-access-operator";
 /// The name in certificates of replicas, towards the operator and towards tenants.
 pub const ACCESS: &str = "berth-access";
 
+/// Before each name and group of the platform's that tenants are told: nobody of the platform is one of a tenant's own users, groups or system
+/// components.
+pub const USER_PREFIX: &str = "access:";
+
 /// Bytes that a line may have.
 pub const LONGEST: usize = 64 * 1024;
 

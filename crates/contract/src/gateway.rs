@@ -48,6 +48,10 @@ pub struct Hibernates {
     /// From where they do. Default: from wherever clients may come. Empty: from nowhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Vec<Cidr>>,
+    /// Nobody is handed over to an API server yet, also where one is ready: rights of people that ended are still there. A gateway that does not
+    /// know it hands over.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub closed: bool,
 }
 
 /// A `Cluster`.
@@ -71,12 +75,12 @@ mod tests {
     /// As both sides agreed on it, with fields of a later build.
     const AGREED: &str = r#"{"cluster": {"namespace": "team-a", "name": "acme", "later": 1},
  "names": ["acme-0e1f2a3b.api.example.com", "api.acme.example"], "sourceRanges": ["10.0.0.0/8", "fd00::/8"], "maxConnections": 2000,
- "formerNames": ["old.acme.example"], "hibernation": {"wakes": true, "from": ["10.1.0.0/16"], "later": 1}, "later": {"a": 1}}"#;
+ "formerNames": ["old.acme.example"], "hibernation": {"wakes": true, "from": ["10.1.0.0/16"], "closed": true, "later": 1}, "later": {"a": 1}}"#;
 
     #[test]
     fn what_operators_write_is_read() {
         let read: Exposed = serde_json::from_str(AGREED).unwrap();
-        let written = r#"{"cluster":{"namespace":"team-a","name":"acme"},"names":["acme-0e1f2a3b.api.example.com","api.acme.example"],"formerNames":["old.acme.example"],"sourceRanges":["10.0.0.0/8","fd00::/8"],"maxConnections":2000,"hibernation":{"wakes":true,"from":["10.1.0.0/16"]}}"#;
+        let written = r#"{"cluster":{"namespace":"team-a","name":"acme"},"names":["acme-0e1f2a3b.api.example.com","api.acme.example"],"formerNames":["old.acme.example"],"sourceRanges":["10.0.0.0/8","fd00::/8"],"maxConnections":2000,"hibernation":{"wakes":true,"from":["10.1.0.0/16"],"closed":true}}"#;
         assert_eq!(serde_json::to_string(&read).unwrap(), written);
         let least = r#"{"cluster":{"namespace":"a","name":"b"},"names":[]}"#;
         let read: Exposed = serde_json::from_str(least).unwrap();

@@ -159,6 +159,9 @@ impl Tenant {
     /// by this one alone for as long as its patience lasts.
     pub(crate) fn pick(&self, tried: &[SocketAddr], now: Instant, patience: Duration) -> Result<Lease, Ended> {
         let mut state = self.state.lock();
+        if state.hibernation.as_ref().is_some_and(|of| of.closed) {
+            return Err(Ended::NoApiServer);
+        }
         let candidate = |server: &Arc<Server>| Candidate {
             is_fit: server.is_fit(now)
                 && !tried.contains(&server.address)

@@ -27,6 +27,7 @@ mod status;
 mod sweep;
 mod tenant;
 mod volumes;
+mod who_am_i;
 
 pub use access::access_pass;
 pub use backups::{observe_backup, observe_recoveries, observe_restore, observe_schedule, observe_schedules};

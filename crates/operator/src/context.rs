@@ -9,6 +9,7 @@ use crate::looks::Looks;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::sizes::asked::{SizeMemory, Sizes};
+use crate::users::Users;
 use crate::volumes::Volumes;
 use berth_etcdio::EtcdTarget;
 use berth_fence::FencedClient;
@@ -83,6 +84,8 @@ pub struct Context {
     pub sizes: Arc<Sizes>,
     /// What usage was, for sizes.
     pub(crate) size_memory: Arc<SizeMemory>,
+    /// Who may do what in tenants.
+    pub users: Arc<Users>,
     /// What the platform team alone was told, by object.
     pub told: Arc<Memory<Vec<String>>>,
     /// Objects worked on at once, for each controller.
@@ -137,6 +140,7 @@ impl Context {
             volumes: Arc::default(),
             sizes: Arc::default(),
             size_memory: Arc::default(),
+            users: Arc::default(),
             told: Arc::default(),
             concurrency: 32,
         }

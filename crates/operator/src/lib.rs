@@ -31,6 +31,8 @@ pub mod run;
 pub mod sizes;
 mod sweep;
 mod turns;
+pub mod users;
+mod visits;
 mod volumes;
 mod waking;
 

@@ -5,12 +5,14 @@ mod rollouts;
 mod tenants;
 #[cfg(test)]
 mod tests;
+mod users;
 mod wakes;
 
 pub use fleet_sizes::FleetSizes;
 pub use rollouts::Rollouts;
 pub(crate) use tenants::part;
 pub use tenants::{Orphan, Tenants};
+pub use users::Users;
 pub use wakes::Wakes;
 
 use crate::controllers;
@@ -60,6 +62,8 @@ pub struct Metrics {
     pub fleet_sizes: Arc<FleetSizes>,
     /// Wakes that connections ask for.
     pub wakes: Arc<Wakes>,
+    /// How far rights of people are given in tenants.
+    pub users: Arc<Users>,
     /// Calls to the meta cluster.
     pub meta_calls: Arc<Calls>,
     /// Calls into tenants.
@@ -84,6 +88,7 @@ impl Default for Metrics {
             rollouts: Arc::default(),
             fleet_sizes: Arc::default(),
             wakes: Arc::default(),
+            users: Arc::default(),
             meta_calls: Arc::default(),
             tenant_calls: Arc::default(),
         }
@@ -111,6 +116,7 @@ impl Metrics {
         self.rollouts.register(&mut registry);
         self.fleet_sizes.register(&mut registry);
         self.wakes.register(&mut registry);
+        self.users.register(&mut registry);
         let mut text = String::new();
         // Writing into a String cannot fail.
         let _ = encode(&mut text, &registry);

@@ -1,7 +1,7 @@
 //! The life of an operator process.
 
 use crate::context::Context;
-use crate::{access, calls, controllers, fleet_tasks};
+use crate::{access, calls, controllers, fleet_tasks, visits};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, ResourceExt as _};
 use std::sync::Arc;
@@ -13,7 +13,12 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
     let controllers = futures::future::join_all(controllers::ALL.iter().map(|c| c.run(ctx.clone(), stop.clone())));
     // Until the controllers have ended: without reconciles turns are of no use.
     let tasks = async {
-        tokio::join!(fleet_tasks::run_all(&ctx, &stop), access::run(&ctx, &stop), calls::run(&ctx, &stop));
+        tokio::join!(
+            fleet_tasks::run_all(&ctx, &stop),
+            access::run(&ctx, &stop),
+            calls::run(&ctx, &stop),
+            visits::run(&ctx, &stop)
+        );
         std::future::pending::<()>().await;
     };
     tokio::select! { _ = controllers => (), () = tasks => () }

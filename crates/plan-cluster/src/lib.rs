@@ -34,6 +34,7 @@ mod subject;
 mod turn;
 pub(crate) mod unread;
 mod update;
+pub mod users;
 mod validate;
 mod vpc;
 mod well;

@@ -73,7 +73,7 @@ kinds! {
     Namespace: "", "v1", "namespaces", Cluster, Applied;
     /// `v1` ServiceAccount (in tenants; and `default` of a control-plane namespace, for its pull Secrets).
     ServiceAccount: "", "v1", "serviceaccounts", Namespaced, Applied;
-    /// `rbac.authorization.k8s.io/v1` ClusterRole (in tenants).
+    /// `rbac.authorization.k8s.io/v1` ClusterRole (in tenants; read where a `ClusterAccess` names one).
     ClusterRole: RBAC, "v1", "clusterroles", Cluster, Applied;
     /// `rbac.authorization.k8s.io/v1` ClusterRoleBinding (in tenants).
     ClusterRoleBinding: RBAC, "v1", "clusterrolebindings", Cluster, Applied;
@@ -105,6 +105,8 @@ kinds! {
     EtcdCluster: BERTH, "v1alpha1", "etcdclusters", Namespaced, Applied;
     /// `berth.dev/v1alpha1` Cluster (read; its status and finalizers are written).
     Cluster: BERTH, "v1alpha1", "clusters", Namespaced, Observed;
+    /// `berth.dev/v1alpha1` ClusterAccess (read; its status and finalizers are written).
+    ClusterAccess: BERTH, "v1alpha1", "clusteraccesses", Namespaced, Observed;
     /// `berth.dev/v1alpha1` EtcdBackup.
     EtcdBackup: BERTH, "v1alpha1", "etcdbackups", Namespaced, Applied;
     /// `berth.dev/v1alpha1` EtcdBackupSchedule.
@@ -191,10 +193,13 @@ impl Kind {
                 &["get", "create", "patch"]
             }
             (Place::Everywhere, Self::Secret) => &["create", "patch", "delete"],
-            (Place::Everywhere, Self::NetworkAttachmentDefinition | Self::StorageClass | Self::PersistentVolume) => {
-                &["get"]
+            (
+                Place::Everywhere,
+                Self::NetworkAttachmentDefinition | Self::StorageClass | Self::PersistentVolume | Self::ClusterRole,
+            ) => &["get"],
+            (Place::Everywhere, Self::ClusterAccess | Self::Cluster | Self::EtcdCluster) => {
+                &["get", "list", "watch", "patch"]
             }
-            (Place::Everywhere, Self::Cluster | Self::EtcdCluster) => &["get", "list", "watch", "patch"],
             (Place::Everywhere, Self::EtcdRestore) => &["get", "list", "watch", "create", "patch"],
             (
                 Place::Everywhere,

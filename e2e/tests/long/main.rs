@@ -35,6 +35,7 @@ mod sizes;
 mod sleep;
 mod sleep_by_time;
 mod strict;
+mod users;
 mod versions;
 mod vpc;
 mod vpc_clients;

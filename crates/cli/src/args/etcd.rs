@@ -1,6 +1,6 @@
 //! `etcd` and its verbs.
 
-use super::Format;
+use super::values::Format;
 use berth_api::backup::BackupRef;
 use berth_api::restore::BackupOf;
 use clap::Subcommand;

@@ -1,5 +1,6 @@
 //! Command line.
 
+pub(crate) mod access;
 pub(crate) mod etcd;
 mod offline;
 #[cfg(test)]
@@ -9,15 +10,15 @@ mod releases;
 mod tests;
 mod values;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 #[cfg(test)]
 pub(crate) use offline::Layout;
 pub(crate) use offline::{Images, Objects, Render};
 pub(crate) use releases::{Diff, History, Rollback, Rollouts, Upgrade};
 use std::ffi::OsString;
 use std::path::PathBuf;
-pub(crate) use values::BERTH;
 use values::Completer;
+pub(crate) use values::{BERTH, Format};
 
 /// Hosted Kubernetes control planes: their state, what would change, and what to do next.
 ///
@@ -142,24 +143,16 @@ pub(crate) enum Verb {
     /// It does not speak to etcd: it shows what Berth says of it, and asks Berth. All but `backup` need the right to get the EtcdCluster in the
     /// control-plane namespace.
     Etcd(Box<etcd::Etcd>),
+    /// Who may do what in which Clusters: list it, give it, take it back.
+    ///
+    /// It reads and writes ClusterAccesses. What a tenant's own admins gave inside it is not shown.
+    Access(access::Access),
     /// Print a script that completes this command in a shell, or for kubectl.
     Completion {
         /// Which shell completes `kubectl-berth`; `kubectl` for what completes `kubectl berth`.
         #[arg(value_enum)]
         shell: Completer,
     },
-}
-
-/// How to print.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// For people.
-    #[default]
-    Table,
-    /// For programs.
-    Json,
-    /// For programs and people.
-    Yaml,
 }
 
 /// `status`.

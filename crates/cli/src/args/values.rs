@@ -3,12 +3,25 @@
 use clap::ValueEnum;
 use clap_complete::Shell;
 use jiff::SignedDuration;
+use std::collections::BTreeMap;
 
 /// Berth's version: a release says its own.
 pub(crate) const BERTH: &str = match option_env!("BERTH_RELEASE_VERSION") {
     Some(version) => version,
     None => env!("CARGO_PKG_VERSION"),
 };
+
+/// How to print.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    #[default]
+    Table,
+    /// For programs.
+    Json,
+    /// For programs and people.
+    Yaml,
+}
 
 /// A time to live: positive, such as `2h` or `30m`.
 pub(crate) fn ttl(text: &str) -> Result<SignedDuration, String> {
@@ -23,6 +36,18 @@ pub(crate) fn ttl(text: &str) -> Result<SignedDuration, String> {
 pub(crate) fn timeout(text: &str) -> Result<SignedDuration, String> {
     let timeout: Option<SignedDuration> = text.parse().ok();
     timeout.filter(SignedDuration::is_positive).ok_or_else(|| format!("{text}: write it such as 30m or 1h"))
+}
+
+/// Labels, as `kubectl` takes those that are equal.
+pub(crate) fn labels(text: &str) -> Result<BTreeMap<String, String>, String> {
+    let one = |pair: &str| {
+        let (key, value) = pair.split_once('=').filter(|(key, _)| !key.is_empty() && !key.ends_with('!'))?;
+        Some((key.to_owned(), value.trim_start_matches('=').to_owned()))
+    };
+    text.split(',')
+        .map(one)
+        .collect::<Option<_>>()
+        .ok_or_else(|| format!("{text}: write it such as tier=gold,env=prod"))
 }
 
 /// Who completes.

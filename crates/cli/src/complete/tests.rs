@@ -38,6 +38,7 @@ fn subcommands_come_first_and_say_what_they_do() {
         "sleep",
         "wake",
         "etcd",
+        "access",
         "completion",
         "help",
     ];

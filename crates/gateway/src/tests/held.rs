@@ -10,11 +10,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 /// Asleep, and a connection wakes it.
 fn sleeps(name: &str, from: Option<&str>) -> Route {
     let from = from.map(|range| vec![range.parse().unwrap()]);
-    Route { hibernation: Some(Hibernates { wakes: true, from }), ..leads(name, &[]) }
+    Route { hibernation: Some(Hibernates { wakes: true, from, closed: false }), ..leads(name, &[]) }
 }
 
 fn awake(server: &Server) -> Route {
-    Route { hibernation: Some(Hibernates { wakes: true, from: None }), ..leads(server.name, &[(server.address, true)]) }
+    Route {
+        hibernation: Some(Hibernates { wakes: true, ..Hibernates::default() }),
+        ..leads(server.name, &[(server.address, true)])
+    }
 }
 
 /// Comes to it, and says whom it wants.
@@ -76,6 +79,32 @@ async fn a_connection_waits_until_the_tenant_is_awake_and_then_it_is_as_any_othe
     assert_eq!(read(&mut tls, 5).await, "acme\n");
     works(&mut tls).await;
     assert_eq!((world.gateway.held.len(), uses(&world)), (0, vec![true]));
+    drop(tls);
+    assert!(world.line().await["heldSeconds"].as_f64().unwrap() > 0.0);
+}
+
+#[tokio::test]
+async fn one_that_is_ready_and_closed_is_waited_for_by_those_who_wake_it() {
+    let world = World::start(longer(SOON));
+    let acme = Server::start("acme").await;
+    let closed = |wakes| Route {
+        hibernation: Some(Hibernates { wakes, closed: true, from: None }),
+        ..leads("acme", &[(acme.address, true)])
+    };
+    world.has_routes(vec![closed(false)]);
+    is_reset(&mut calls(&world, "acme").await).await;
+    world.ended(Ended::NoApiServer).await;
+    world.has_routes(vec![closed(true)]);
+    let (stream, told, route) = (world.connect().await, world.gateway.clone(), awake(&acme));
+    tokio::spawn(async move {
+        while told.held.len() == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        told.live.update(Table { routes: vec![route], ..Table::default() });
+    });
+    let mut tls = acme.client(stream, "acme.example.com").await.unwrap();
+    assert_eq!(read(&mut tls, 5).await, "acme\n");
+    works(&mut tls).await;
     drop(tls);
     assert!(world.line().await["heldSeconds"].as_f64().unwrap() > 0.0);
 }

@@ -67,7 +67,9 @@ impl Controller for Cluster {
             let (namespace, pods) = pods_without_network(cluster, &snapshot.observed);
             snapshot.observed.refused = without_network(&ctx.io, &namespace, pods, now).await;
         }
-        let (tenant, idle_check) = probe::tenant(ctx, cluster, &mut snapshot, now).await.unzip();
+        let answered = probe::tenant(ctx, cluster, &mut snapshot, now).await;
+        ctx.users.met(cluster, &snapshot, answered.as_ref().map(|answered| answered.target.clone()));
+        let (tenant, idle_check) = answered.map(|answered| (answered.tenant, answered.idle_check)).unzip();
         Ok(Observation { snapshot, tenant, etcd: None, idle_check: idle_check.flatten() })
     }
 

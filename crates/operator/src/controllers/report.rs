@@ -62,6 +62,7 @@ pub(super) fn gone(ctx: &Context, key: &ObjectKey) -> Action {
         ctx.fleet.gone(&id);
         ctx.heard.forget(&id);
         ctx.metrics.rollouts.forget(&id);
+        ctx.users.gone(&id);
     }
     ctx.metrics.tenants.forget(key);
     Action::await_change()

@@ -121,6 +121,9 @@ fn everything() -> Metrics {
     let seen = berth_plan::sizes::Metrics::Answered(usage);
     metrics.fleet_sizes.see(&[SizedPod::of(&pod).unwrap()], &seen);
     metrics.rollouts.stopped([("1.36.3".to_owned(), 3)].into());
+    metrics
+        .users
+        .set(["Granted", "Waiting", "Failed", "NotRevoked", "NotRevokedAsleep"].map(|state| (state, 1)).into());
     for controller in controllers::ALL {
         metrics.tenants.say(&ObjectKey::namespaced(controller.kind, "team-a", "acme"), &status);
     }

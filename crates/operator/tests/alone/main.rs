@@ -20,3 +20,4 @@ mod proxy;
 mod rules;
 mod sweep;
 mod upkeep;
+mod users;

@@ -19,7 +19,7 @@ use berth_fence::{Fence, FencedClient};
 use berth_operator::{Context, metrics::Metrics, run, run::wait_for_crds};
 use berth_plan::Settings;
 use berth_plan::meta_cluster::addresses::MetaRanges;
-use berth_plan::settings::{BackupStore, Backups, Gateway, VpcSettings, Writers};
+use berth_plan::settings::{AllowedAccess, BackupStore, Backups, Gateway, VpcSettings, Writers};
 use berth_testkit::{ApiServer, FaultPlan, World, fixtures::until, world::Fate};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use std::sync::{Arc, LazyLock};
@@ -179,7 +179,9 @@ pub(crate) fn settings() -> Settings {
     let vpc = VpcSettings { pods_are_held: true, ..VpcSettings::default() };
     let account = ("berth-system".into(), "berth-operator".into());
     let (node_ports, hosts) = (vec!["31900-31909".to_owned()], vec!["*.acme.example".to_owned()]);
-    let writers = Writers { node_ports, hosts, ..Writers::default() };
+    let roles = ["Viewer", "Editor", "Admin", "auditor*"].map(str::to_owned).into();
+    let access = vec![AllowedAccess { namespaces: vec!["*".to_owned()], roles }];
+    let writers = Writers { node_ports, hosts, access, ..Writers::default() };
     let gateway = Some(Gateway { domain: GATEWAY.to_owned(), port: 8443, named_port: 8444, ..Gateway::default() });
     Settings { service_account: Some(account), vpc, gateway, writers, ..Settings::default() }
 }

@@ -59,6 +59,7 @@ fn well(metrics: &Metrics) {
     recovery(metrics, ("False", "AsExpected"), 2);
     restore(metrics, ("False", "AsExpected"));
     backup(metrics, "False");
+    metrics.users.set([("NotRevoked", 0), ("NotRevokedAsleep", 2)].into());
     reconciles(metrics, "ok", 1000);
     metrics.duration.get_or_create(&Controller { controller: "cluster" }).observe(0.1);
 }
@@ -149,7 +150,7 @@ async fn each_alert_fires_and_clears() {
     .await;
     fires(&[]).await;
 
-    let cases: [(&[&str], Break); 20] = [
+    let cases: [(&[&str], Break); 21] = [
         (&["BerthOperatorAbsent"], |m| {
             m.leader.set(0);
         }),
@@ -160,6 +161,7 @@ async fn each_alert_fires_and_clears() {
         (&["BerthHeld"], |m| say(m, ("True", "AsExpected"), "True", ("True", "Held"), 60)),
         (&["BerthDegraded"], |m| say(m, ("True", "AsExpected"), "True", ("True", "ImageUnavailable"), 60)),
         (&["BerthNotReady"], |m| say(m, ("False", "Waiting"), "True", ("False", "AsExpected"), 60)),
+        (&["BerthRightsNotRevoked"], |m| m.users.set([("NotRevoked", 3)].into())),
         (&["BerthControlPlaneWithoutCluster"], |m| {
             m.tenants.orphans_from(|| {
                 vec![Orphan { namespace: "acme-0".into(), cluster_namespace: "a".into(), cluster: "acme".into() }]

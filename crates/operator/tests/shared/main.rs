@@ -20,4 +20,5 @@ mod refusals;
 mod revisions;
 mod route;
 mod sizes;
+mod users;
 mod vpc;

@@ -1,19 +1,30 @@
 //! What the gateway is told of a tenant that may sleep.
 
 use crate::subject::Tenant;
+use crate::users;
 use berth_api::gateway::Hibernates;
+use berth_api::hibernation::SleepRecord;
 use berth_plan::settings::Engine;
+
+/// Whether gateways of Berth's are told of tenants that sleep.
+fn is_told(t: &Tenant<'_>) -> bool {
+    t.settings.gateway.as_ref().is_some_and(|gateway| gateway.has(Engine::Berth) && gateway.namespace.is_some())
+}
+
+/// Whether they hand nobody over yet: rights are there of which nobody knows yet whether they ended.
+pub(crate) fn is_closed(t: &Tenant<'_>, sleep: Option<&SleepRecord>) -> bool {
+    is_told(t) && users::closes(t.observed, &t.cp_namespace, sleep)
+}
 
 /// None: connections fail at once while it has no API server.
 pub(super) fn hibernates(t: &Tenant<'_>) -> Option<Hibernates> {
-    let gateway = t.settings.gateway.as_ref()?;
     let asked = &t.cluster.spec.hibernation;
-    let is_told = gateway.has(Engine::Berth) && gateway.namespace.is_some();
-    if !is_told || (asked.after_idle.is_none() && !asked.wake.on_connect) {
+    let closed = is_closed(t, t.sleep.record.as_ref());
+    if !is_told(t) || (asked.after_idle.is_none() && !asked.wake.on_connect && !closed) {
         return None;
     }
     // One that is no range wakes nobody; the schema refuses it.
     let from = asked.wake.from.as_ref().map(|all| all.iter().filter_map(|range| range.parse().ok()).collect());
     // What holds whatever else there is, a connection does not change: who comes then is not kept waiting.
-    Some(Hibernates { wakes: asked.wake.on_connect && !asked.enabled, from })
+    Some(Hibernates { wakes: asked.wake.on_connect && !asked.enabled, from, closed })
 }

@@ -18,6 +18,7 @@ mod stage;
 pub(crate) use answer::{no_answer, unresolved};
 pub(crate) use facts::{Endpoint, KUBECONFIGS, authority, server_handed_out, url};
 pub(crate) use gateway::only_from;
+pub(crate) use hibernates::is_closed;
 pub(crate) use names::sans;
 pub(crate) use node_port::{refused as refused_node_port, status as node_port_status};
 pub(crate) use pods::Family;

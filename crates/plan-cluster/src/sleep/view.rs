@@ -8,6 +8,7 @@ use super::hindrance::hindrance;
 use super::record::recorded;
 use super::state::Sleep;
 use super::wish::{Wish, latest};
+use crate::endpoint::is_closed;
 use crate::planned::Input;
 use crate::subject::Tenant;
 use berth_api::cluster::TurnState;
@@ -91,7 +92,7 @@ fn judge(t: &Tenant<'_>) -> Sleep {
         hindrance: hindrance(t),
         etcd_sleeps: t.etcd.as_ref().is_some_and(etcd_sleeps),
         etcd_is_free: t.etcd.as_ref().is_none_or(etcd_is_free),
-        is_up: is_up(t),
+        is_up: is_up(t) && !is_closed(t, record.as_ref()),
     };
     let (change, mut next) = (change(asked(&view).0), decide_sleep(&view));
     next.until = next.until.into_iter().chain(told.until).min();

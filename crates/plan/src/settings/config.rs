@@ -7,7 +7,7 @@ use super::helpers::{self, HelperDefaults};
 use super::hibernation::Hibernation;
 use super::may_change::{Admission, MayChange};
 use super::rollouts::{AllowedRollouts, Rollouts};
-use super::{Isolation, Limits, OlderTenants, RECOVERIES, Retain, VpcSettings, Writers};
+use super::{AllowedAccess, Isolation, Limits, OlderTenants, RECOVERIES, Retain, VpcSettings, Writers};
 use crate::meta_cluster::addresses::{MetaRanges, network};
 use crate::meta_cluster::pull_secrets;
 use berth_api::proxy::Proxy;
@@ -129,6 +129,7 @@ impl Config {
             limits,
             retain,
             backups: own,
+            access: allowed_access,
         } = writers;
         let (pull_secrets, proxy) = tenants.read()?;
         let nets = |field: &str, all: &[String]| {
@@ -158,6 +159,7 @@ impl Config {
                 networks: nets("writers.networks", &networks)?,
                 vpc: vpc_pods,
                 retain,
+                access: allowed_access,
             },
             vpc: VpcSettings { rules: vpc.rules.into(), pods_are_held: admission_policies.enabled },
             gateway: gateway.map(gateway::OfFile::read).transpose()?,
@@ -368,6 +370,7 @@ struct Allowed {
     limits: AllowedAmounts,
     retain: Retain,
     backups: AllowedStores,
+    access: Vec<AllowedAccess>,
 }
 
 /// Teams' own stores.

@@ -117,6 +117,18 @@ pub struct Writers {
     pub vpc: Vec<String>,
     /// Whether volumes and keys may be kept when a `Cluster` is deleted (`spec.deletion.dataPolicy: Retain`). Default: they may.
     pub retain: Retain,
+    /// Which roles teams may give in tenants by a `ClusterAccess`.
+    pub access: Vec<AllowedAccess>,
+}
+
+/// Roles that may be given in tenants by a `ClusterAccess` of certain namespaces.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct AllowedAccess {
+    /// Namespaces of teams.
+    pub namespaces: Vec<String>,
+    /// Values of `spec.role`.
+    pub roles: Vec<String>,
 }
 
 /// How tenants' VPCs are kept apart from the meta cluster.
@@ -170,6 +182,7 @@ impl Writers {
             networks: vec![Ipv4Net::default().into(), Ipv6Net::default().into()],
             vpc: all(),
             retain: Retain::Allowed,
+            access: vec![AllowedAccess { namespaces: all(), roles: all() }],
         }
     }
 }

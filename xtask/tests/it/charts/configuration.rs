@@ -4,7 +4,7 @@ use super::render;
 use berth_api::etcd_bootstrap::vpc::Rules;
 use berth_plan::meta_cluster::addresses::{MetaRanges, network};
 use berth_plan::settings::Config;
-use berth_plan::settings::{Isolation, Limits, MayChange, Retain, Rollouts, VpcSettings, Writers};
+use berth_plan::settings::{AllowedAccess, Isolation, Limits, MayChange, Retain, Rollouts, VpcSettings, Writers};
 use berth_render::images::Layout;
 use berth_testkit::fixtures::from_yaml;
 use jiff::SignedDuration;
@@ -47,6 +47,7 @@ fn values() -> Value {
             "vpc": ["example.com/ip=$(IP)"],
             "retain": "Refused",
             "backups": {"endpoints": ["https://s3.team:9000"]},
+            "access": [{"namespaces": ["team-a"], "roles": ["Viewer", "audit-*"]}],
         },
         "vpc": {"rules": "Interface"},
         "admission": {"mayChange": [{"kinds": ["StatefulSet"], "paths": ["/spec/template/spec/containers/*/resources"]}]},
@@ -115,6 +116,10 @@ fn each_value_arrives_in_its_own_field() {
         networks: nets("/writers/networks"),
         vpc: texts("/writers/vpc"),
         retain: Retain::Refused,
+        access: vec![AllowedAccess {
+            namespaces: texts("/writers/access/0/namespaces"),
+            roles: texts("/writers/access/0/roles"),
+        }],
     };
     assert_eq!(config.writers, writers);
     assert_eq!(config.backups.endpoints, texts("/writers/backups/endpoints"));

@@ -17,9 +17,20 @@ fn object(kind: Kind, name: &str) -> Value {
         Kind::EtcdBackup => json!({"clusterRef": {"name": "acme"}, "store": "main"}),
         Kind::EtcdBackupSchedule => json!({"clusterRef": {"name": "acme"}, "store": "main", "schedule": "0 3 * * *"}),
         Kind::EtcdRestore => json!({"clusterRef": {"name": "acme"}, "source": {"backup": "b"}}),
+        Kind::ClusterAccess => {
+            json!({"clusterRefs": [{"name": "acme"}], "subjects": [{"kind": "User", "name": "jane"}], "role": "Viewer"})
+        }
         other => panic!("{other}: a spec that its schema takes"),
     };
     json!({"apiVersion": kind.api_version(), "kind": kind.name(), "metadata": {"name": name}, "spec": spec})
+}
+
+/// As that person creates it.
+fn by(who: &str, mut object: Value) -> Value {
+    if object["kind"] == Kind::ClusterAccess.name() {
+        object["spec"]["grantedBy"] = who.into();
+    }
+    object
 }
 
 fn with(kind: Kind, name: &str, field: &str, key: &str, value: &str) -> Value {
@@ -96,9 +107,11 @@ async fn labels_and_annotations_of_berth_are_its_own_but_for_those_that_people_a
     ];
     for kind in kinds() {
         for (n, (field, key)) in decide.into_iter().enumerate() {
-            let attempt = async || create(&root, kind.name(), &team, object(kind, "acme"), true).await;
+            let attempt =
+                async || create(&root, kind.name(), &team, by("root-of-labels", object(kind, "acme")), true).await;
             eventually(Duration::from_secs(5), "rights", attempt).await.expect("without it");
-            let message = refusal(create(&root, kind.name(), &team, with(kind, "acme", field, key, "x"), true).await);
+            let told = by("root-of-labels", with(kind, "acme", field, key, "x"));
+            let message = refusal(create(&root, kind.name(), &team, told, true).await);
             assert!(message.contains(&format!("metadata.{field}[{key}]")), "{message}");
             // What is there may stay, and is nobody's to take away.
             let name = format!("old-{n}");
@@ -152,12 +165,12 @@ async fn metadata_of_berths_kinds_is_bounded() {
     let team = server.namespace("team").await;
     let root = in_one_namespace(server, "root-of-sizes", &team).await;
     for kind in kinds() {
-        let large = |bytes: usize| with(kind, "large", "annotations", "a", &"x".repeat(bytes));
+        let large = |bytes: usize| by("root-of-sizes", with(kind, "large", "annotations", "a", &"x".repeat(bytes)));
         let attempt = async || create(&root, kind.name(), &team, large(65_535), true).await;
         eventually(Duration::from_secs(5), "rights", attempt).await.expect("as much as may be");
         let message = refusal(create(&root, kind.name(), &team, large(65_536), true).await);
         assert!(message.contains("has 65537 bytes, and may have 65536"), "{message}");
-        let mut many = object(kind, "large");
+        let mut many = by("root-of-sizes", object(kind, "large"));
         many["metadata"]["labels"] =
             (0..200).map(|n| (format!("l{n}"), serde_json::json!(""))).collect::<serde_json::Map<_, _>>().into();
         let message = refusal(create(&root, kind.name(), &team, many, true).await);

@@ -1,6 +1,7 @@
 //! The charts: what they render, and applied to a real API server, what the operator's service account may do and what it may not.
 
 mod access;
+mod cluster_access;
 mod configuration;
 mod controllers;
 mod decisions;
@@ -65,7 +66,7 @@ async fn install(server: &ApiServer) {
     server.install_crds(&crds).await.expect("CRDs");
     server.install_crds(&[gateway_api::tls_route(&["v1"]).expect("TLSRoute")]).await.expect("CRD");
     let values = ["etcdNamespaces={etcd-team}", "writers.images.registries={mirror.example.com/k8s}"];
-    let values = values.iter().chain(&gateway::ON).chain(&routes::ON);
+    let values = values.iter().chain(&gateway::ON).chain(&routes::ON).chain(&cluster_access::ON);
     let values: Vec<&str> = values.flat_map(|value| ["--set", value]).collect();
     for object in render("berth", &values) {
         if object["metadata"]["namespace"] == "etcd-team" {
@@ -101,6 +102,7 @@ async fn install(server: &ApiServer) {
         )?;
         protection::in_force(server).await?;
         decisions::in_force(server).await?;
+        cluster_access::in_force(server).await?;
         gateway::in_force(server).await?;
         routes::in_force(server).await?;
         rights::services_in_force(server).await

@@ -8,7 +8,7 @@ const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-colle
 const SYSTEM: [&str; 2] = ["system:serviceaccounts", "system:serviceaccounts:kube-system"];
 
 /// What cannot be made again in a control-plane namespace.
-const KEPT: [(&str, &str); 9] = [
+const KEPT: [(&str, &str); 10] = [
     ("Secret", "acme-ca"),
     ("Secret", "acme-proxy"),
     ("Secret", "acme-sa"),
@@ -16,6 +16,7 @@ const KEPT: [(&str, &str); 9] = [
     ("Secret", "etcd-peer-ca"),
     ("Secret", "etcd-client-ca"),
     ("ConfigMap", "etcd-bootstrap"),
+    ("ConfigMap", names::USERS_RECORD),
     ("PersistentVolumeClaim", "data-etcd-0"),
     ("EtcdCluster", "etcd"),
 ];
@@ -46,6 +47,11 @@ fn object(kind: &str, name: &str) -> Value {
                 "EtcdBackup" => object["spec"]["store"] = "main".into(),
                 _ => (object["spec"]["store"], object["spec"]["schedule"]) = ("main".into(), "0 3 * * *".into()),
             }
+        }
+        "ClusterAccess" => {
+            object["apiVersion"] = "berth.dev/v1alpha1".into();
+            let subjects = json!([{"kind": "User", "name": "jane"}]);
+            object["spec"] = json!({"clusterRefs": [{"name": "acme"}], "subjects": subjects, "role": "Viewer"});
         }
         "PersistentVolumeClaim" => {
             object["spec"] = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
@@ -342,8 +348,8 @@ async fn the_finalizer_is_taken_off_by_the_operator_and_by_who_may_in_all_namesp
         let mut new = if kind == "Cluster" { cluster("acme") } else { object(kind, "acme") };
         new["metadata"]["finalizers"] = json!(all);
         create(&admin, kind, &team, new.clone(), false).await.expect("create");
-        // Writers of Clusters have no right to EtcdClusters.
-        let people = if kind == "EtcdCluster" { vec![&root] } else { vec![&jane, &root] };
+        // Writers of Clusters have no right to EtcdClusters, and none to give rights.
+        let people = if ["EtcdCluster", "ClusterAccess"].contains(&kind) { vec![&root] } else { vec![&jane, &root] };
         for who in people {
             let attempt = async || merge(who, kind, &team, "acme", labelled("a", "b")).await;
             eventually(Duration::from_secs(5), "rights", attempt).await.expect("it may be changed");

@@ -3,6 +3,7 @@
 
 mod etcd;
 mod fleet;
+mod grants;
 mod in_between;
 mod kubeconfig;
 

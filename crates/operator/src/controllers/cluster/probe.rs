@@ -12,14 +12,23 @@ use berth_render::Listing;
 use jiff::Timestamp;
 use std::sync::Arc;
 
-/// Asks it if its Service has a pod to send the request to, and puts the answer into the snapshot. Returns the connection, and what a
-/// look asks.
+/// A tenant that answered.
+pub(super) struct Answered {
+    /// The connection.
+    pub(super) tenant: Io,
+    /// Where it was asked.
+    pub(super) target: Arc<TenantTarget>,
+    /// What an idle check asks.
+    pub(super) idle_check: Option<IdleCheck>,
+}
+
+/// Asks it if its Service has a pod to send the request to, and puts the answer into the snapshot.
 pub(super) async fn tenant(
     ctx: &Context,
     cluster: &Cluster,
     snapshot: &mut Snapshot,
     now: Timestamp,
-) -> Option<(Io, Option<IdleCheck>)> {
+) -> Option<Answered> {
     snapshot.observed.look = ctx.looks.get(cluster);
     snapshot.observed.leads = ctx.leads.get(memory::uid(cluster));
     let observed = &snapshot.observed;
@@ -55,6 +64,7 @@ pub(super) async fn tenant(
         look::look_at_webhooks(ctx, cluster, snapshot, tenant, now).await;
         look::look(ctx, cluster, snapshot, (&target, tenant), now).await;
     }
+    let target = Arc::new(target);
     // Whoever may stand still is looked at in full.
     let led = snapshot.observed.leads.as_ref().is_some_and(|leads| leads.are_renewed(&asked.leases));
     let idle_check = asked.ca.namespace.zip(asked.wanted).filter(|_| led || asked.leases.is_empty());
@@ -68,9 +78,9 @@ pub(super) async fn tenant(
         let nodes = counted.or_else(|| cluster.status.as_ref()?.nodes.clone());
         let (uid, leases, addons) = (memory::uid(cluster).to_owned(), asked.leases, asked.addons);
         let counted = asked.counted_at_rest;
-        IdleCheck { uid, cp_namespace, fingerprint, api: target, wanted, nodes, leases, addons, counted }
+        IdleCheck { uid, cp_namespace, fingerprint, api: target.clone(), wanted, nodes, leases, addons, counted }
     });
-    Some((tenant?, idle_check))
+    Some(Answered { tenant: tenant?, target, idle_check })
 }
 
 /// Takes in one more look at who leads, if it was one.
@@ -85,7 +95,7 @@ pub(in crate::controllers) struct IdleCheck {
     uid: String,
     cp_namespace: String,
     fingerprint: u64,
-    api: TenantTarget,
+    api: Arc<TenantTarget>,
     wanted: Wanted,
     nodes: Option<NodesStatus>,
     /// Of those that are to lead, by name.
@@ -101,7 +111,7 @@ impl IdleCheck {
     pub(super) async fn is_unchanged(&self, ctx: &Context, now: Timestamp) -> bool {
         let turn = Turn::at_rest(now, self.nodes.as_ref());
         let questions = Questions::at_rest(turn, &self.leases, &self.counted);
-        let asked = probe_tenant(&ctx.connect, self.api.clone(), questions, ctx.tenant_calls.clone());
+        let asked = probe_tenant(&ctx.connect, TenantTarget::clone(&self.api), questions, ctx.tenant_calls.clone());
         let (found, (answer, _)) = futures::join!(fingerprint(&ctx.io, &self.cp_namespace), asked);
         let kept = match (&answer, turn) {
             (ApiProbe::Answered { read, .. }, Turn::Listing(listing)) => self.wanted.is_in_sync(listing, read),

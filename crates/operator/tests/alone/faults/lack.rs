@@ -49,10 +49,11 @@ fn all() -> impl Iterator<Item = Lack> {
     cluster_roles().into_iter().flat_map(of)
 }
 
-/// Every rule of every role but the one to read Events: those are read only while a pod of etcd is not there, see [`events`].
+/// Every rule of every role but the one to read Events, which are read only while a pod of etcd is not there, see [`events`], and the one to read
+/// ClusterRoles, which are read only where a `ClusterAccess` names one, whose own status says it.
 pub(crate) fn rules() -> Vec<Lack> {
-    let reads_events = |lack: &Lack| lack.rights() == [("list".to_owned(), "events".to_owned())];
-    all().filter(|lack| !reads_events(lack)).collect()
+    let seldom = [("list", "events"), ("get", "clusterroles")].map(|(verb, of)| (verb.to_owned(), of.to_owned()));
+    all().filter(|lack| !seldom.iter().any(|right| lack.rights() == [right.clone()])).collect()
 }
 
 /// The rules to write Events and to read them.

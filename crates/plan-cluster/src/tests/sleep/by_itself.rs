@@ -109,6 +109,50 @@ fn one_that_nobody_uses_sleeps_and_a_connection_wakes_it() {
     assert_eq!(f.sleep_record().by_itself.by.unwrap().what, Happened::Connection);
 }
 
+impl Fixture {
+    /// Somebody was given a right in it. `woke`: the wake after which all that had ended was gone.
+    fn has_rights(&mut self, woke: Option<Timestamp>) {
+        let given = json!({"kind": "ClusterRoleBinding", "name": "berth:access:1", "uid": "1"});
+        let record = json!({"epoch": 1, "objects": [given], "woke": woke});
+        let key = Self::key(Kind::ConfigMap, names::USERS_RECORD);
+        let object = json!({"metadata": {"name": key.name, "namespace": key.namespace, "uid": "record"}, "data": {"record": record.to_string()}});
+        self.world.observed.put(key, object);
+        self.reconcile();
+    }
+}
+
+#[test]
+fn one_that_wakes_takes_nobody_in_before_rights_that_ended_are_gone() {
+    let closed = json!({"wakes": true, "closed": true});
+    let mut f = Fixture::sleeps_by_itself();
+    f.has_rights(None);
+    assert_eq!(f.told_to_gateways(), json!({"wakes": true}), "it is awake");
+    let mut f = Fixture::idle_and_asleep();
+    assert_eq!(f.told_to_gateways(), json!({"wakes": true}), "nobody has any");
+    f.has_rights(None);
+    assert_eq!(f.told_to_gateways(), closed);
+    f.is_called(true);
+    f.comes_up();
+    assert_eq!((f.sleep_state(), f.told_to_gateways()), (SleepState::Waking, closed.clone()));
+    f.has_rights(Some(f.sleep_record().since.0 - SignedDuration::from_hours(1)));
+    assert_eq!(
+        (f.sleep_state(), f.told_to_gateways()),
+        (SleepState::Waking, closed.clone()),
+        "that was an earlier wake"
+    );
+    f.has_rights(Some(f.sleep_record().since.0));
+    f.reconcile();
+    assert_eq!((f.sleep_state(), f.told_to_gateways()), (SleepState::Awake, json!({"wakes": true})));
+    // What cannot be taken back holds it up for a while, and no longer.
+    let mut f = Fixture::idle_and_asleep();
+    f.has_rights(None);
+    f.is_called(true);
+    f.comes_up();
+    f.pass(11);
+    f.reconcile();
+    assert_eq!((f.sleep_state(), f.told_to_gateways()), (SleepState::Awake, json!({"wakes": true})));
+}
+
 #[test]
 fn woken_in_vain_it_sleeps_again_and_is_deaf_for_a_while() {
     let mut f = Fixture::idle_and_asleep();

@@ -1,4 +1,4 @@
-//! The kinds of backups: a schedule's effect is an `EtcdBackup`, and that of an `EtcdBackup` is a Job, which a world without etcd does not
+//! The kinds of backups, and who may do what in tenants: a schedule's effect is an `EtcdBackup`, and that of an `EtcdBackup` is a Job, which a world without etcd does not
 //! finish. So the API server alone judges each value, as a dry run, and [`super::table::BACKUPS`] says which test shows each field's effect.
 
 use super::table::{BACKUPS, Backups, fits};
@@ -6,7 +6,11 @@ use crate::common::{alone_at_a_server, team::Team};
 use berth_testkit::schema::{Class, fields, put, tries};
 use serde_json::{Value, json};
 
-const KINDS: [(&str, &str); 2] = [("EtcdBackup", "etcdbackups"), ("EtcdBackupSchedule", "etcdbackupschedules")];
+const KINDS: [(&str, &str); 3] = [
+    ("EtcdBackup", "etcdbackups"),
+    ("EtcdBackupSchedule", "etcdbackupschedules"),
+    ("ClusterAccess", "clusteraccesses"),
+];
 
 fn schema(kind: &str) -> Value {
     let crds = berth_api::crds::all();
@@ -16,6 +20,10 @@ fn schema(kind: &str) -> Value {
 }
 
 fn first(kind: &str) -> Value {
+    if kind == "ClusterAccess" {
+        let subjects = json!([{"kind": "User", "name": "jane"}]);
+        return json!({"clusterRefs": [{"name": "acme"}], "subjects": subjects, "role": "Viewer"});
+    }
     let mut spec = json!({"clusterRef": {"name": "acme"}, "store": "main"});
     if kind == "EtcdBackupSchedule" {
         spec["schedule"] = "0 3 * * *".into();
@@ -24,7 +32,7 @@ fn first(kind: &str) -> Value {
 }
 
 #[tokio::test]
-async fn every_value_of_a_backup_and_of_a_schedule_is_taken_or_refused_by_name() {
+async fn every_value_of_a_backup_a_schedule_and_an_access_is_taken_or_refused_by_name() {
     let (_turn, server) = alone_at_a_server().await;
     let team = Team::new(server).await;
     let (mut taken, mut refused) = (0, 0);
@@ -39,6 +47,9 @@ async fn every_value_of_a_backup_and_of_a_schedule_is_taken_or_refused_by_name()
                 if field.path.starts_with("claimRef") {
                     spec.as_object_mut().expect("a spec").remove("clusterRef");
                     spec["etcdClusterRef"] = json!({"name": "acme"});
+                }
+                if field.path.starts_with("clusterSelector") {
+                    spec.as_object_mut().expect("a spec").remove("clusterRefs");
                 }
                 if field.path.starts_with("secretRef") || field.path.starts_with("claimRef") {
                     spec.as_object_mut().expect("a spec").remove("store");
@@ -78,7 +89,7 @@ async fn every_value_of_a_backup_and_of_a_schedule_is_taken_or_refused_by_name()
 }
 
 #[test]
-fn every_field_of_a_backup_and_of_a_schedule_has_a_row() {
+fn every_field_of_a_backup_a_schedule_and_an_access_has_a_row() {
     let sources = [
         include_str!("../../backup.rs"),
         include_str!("../../../../../plan-backup/src/backup/tests/mod.rs"),
@@ -90,6 +101,9 @@ fn every_field_of_a_backup_and_of_a_schedule_has_a_row() {
         include_str!("../../../../../plan/src/times.rs"),
         include_str!("../../../../../plan-backup/src/schedule/keep.rs"),
         include_str!("../../../../../plan-backup/src/schedule/ready.rs"),
+        include_str!("../../../../../plan-cluster/src/users/tests.rs"),
+        include_str!("../../../../../cli/src/grants.rs"),
+        include_str!("../../../shared/users.rs"),
     ];
     for (kind, _) in KINDS {
         for field in fields(&schema(kind)) {

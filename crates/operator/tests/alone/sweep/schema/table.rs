@@ -152,6 +152,16 @@ pub(crate) const BACKUPS: &[(&str, &str, &str)] = &[
     ("EtcdBackupSchedule", "timeZone", "of_what_was_missed_the_last_is_made_up_for_and_nothing_twice"),
     ("EtcdBackupSchedule", "keep*", "the_newest_of_each_period_stays"),
     ("EtcdBackupSchedule", "suspend", "one_backup_is_created_for_each_time_and_none_while_another_is_under_way"),
+    ("ClusterAccess", "clusterSelector*", "a_selector_means_clusters_of_its_namespace_and_of_the_operators_all"),
+    ("ClusterAccess", "clusterRefs*", "who_gives_what_is_bounded"),
+    ("ClusterAccess", "subjects*", "rights_in_a_tenant_are_those_of_the_table_while_they_last"),
+    ("ClusterAccess", "role", "rights_in_a_tenant_are_those_of_the_table_while_they_last"),
+    ("ClusterAccess", "namespaces*", "rights_in_a_tenant_are_those_of_the_table_while_they_last"),
+    ("ClusterAccess", "expiresAt", "rights_in_a_tenant_are_those_of_the_table_while_they_last"),
+    ("ClusterAccess", "issuer", "what_is_given_is_there_and_what_ends_is_gone"),
+    ("ClusterAccess", "grantedBy", "the_status_says_where_it_is_not_as_asked_for"),
+    // It is for people, and nothing follows from it.
+    ("ClusterAccess", "reason", "each_subject_has_a_line"),
 ];
 
 /// Good values of theirs.
@@ -167,6 +177,16 @@ impl Samples for Backups {
             "members[]" => vec![json!("etcd-1"), json!("etcd-{n}")],
             "schedule" => vec![json!("*/5 * * * *"), json!("0 3 * * 1-5")],
             "timeZone" => vec![json!("Europe/Berlin"), json!("UTC")],
+            "clusterSelector.matchLabels{key}" => vec![json!("tier-{n}")],
+            "clusterSelector.matchExpressions[]" => vec![json!({"key": "tier-{n}", "operator": "Exists"})],
+            "clusterSelector.matchExpressions[].key" => vec![json!("tier")],
+            "clusterSelector.matchExpressions[].values[]" => vec![json!("gold-{n}")],
+            "clusterRefs[].name" => vec![json!("acme-{n}")],
+            "clusterRefs[].namespace" => vec![json!("team-a")],
+            "subjects[].name" => vec![json!("jane-{n}"), json!("jane@example.com")],
+            "role" => vec![json!("Viewer"), json!("audit.all")],
+            "namespaces[]" => vec![json!("web-{n}")],
+            "expiresAt" => vec![json!("2026-12-01T18:00:00Z"), json!("2026-12-01T18:00:00+01:00")],
             _ => vec![],
         }
     }

@@ -1,0 +1,309 @@
+//! `access`: who may do what in which Clusters, by `ClusterAccess`es.
+
+use crate::access::{Access, parse};
+use crate::args::access::{Grant, List, Revoke, Verb, Who};
+use crate::args::{Format, Meta};
+use crate::outcome::Outcome;
+use crate::paint::{bad, good, safe, warn};
+use crate::wait::until;
+use crate::{age, output};
+use anyhow::anyhow;
+use berth_api::ClusterAccess;
+use berth_api::cluster_access::SubjectKind;
+use berth_api::conditions::{ConditionType, find};
+use berth_plan::fleet::TenantId;
+use berth_plan_cluster::users::selects;
+use berth_render::{Kind, ObjectKey};
+use jiff::Timestamp;
+use kube::ResourceExt as _;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+const MANAGER: &str = "kubectl-berth";
+
+pub(crate) async fn run(meta: &Meta, verb: &Verb) -> anyhow::Result<Outcome> {
+    match verb {
+        Verb::List(args) => list(&Access::to_read(meta).await?, args).await,
+        Verb::Who(args) => who(&Access::to_read(meta).await?, args).await,
+        Verb::Grant(args) => grant(&Access::to_write(meta).await?, args).await,
+        Verb::Revoke(args) => revoke(&Access::to_write(meta).await?, args).await,
+    }
+}
+
+/// What one gives, to one of its subjects.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Given {
+    access: String,
+    kind: SubjectKind,
+    name: String,
+    role: String,
+    /// Of the tenant; empty: all.
+    namespaces: Vec<String>,
+    expires_at: Option<String>,
+    granted_by: Option<String>,
+    /// `Cluster`s where it is given, and that are meant.
+    granted: i64,
+    selected: i64,
+    ready: bool,
+    message: String,
+}
+
+fn given(access: &ClusterAccess) -> Vec<Given> {
+    let (spec, status) = (&access.spec, access.status.clone().unwrap_or_default());
+    let ready = find(&status.conditions, ConditionType::Ready);
+    let one = |subject: &berth_api::cluster_access::AccessSubject| Given {
+        access: format!("{}/{}", access.namespace().unwrap_or_default(), access.name_any()),
+        kind: subject.kind,
+        name: subject.name.clone(),
+        role: spec.role.clone(),
+        namespaces: spec.namespaces.clone(),
+        expires_at: spec.expires_at.as_ref().map(|at| time(at.0)),
+        granted_by: spec.granted_by.clone(),
+        granted: status.granted.unwrap_or_default(),
+        selected: status.selected.unwrap_or_default(),
+        ready: ready.is_some_and(|ready| ready.status == "True"),
+        message: ready.map(|ready| ready.message.clone()).unwrap_or_default(),
+    };
+    spec.subjects.iter().map(one).collect()
+}
+
+fn time(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+async fn all(access: &Access, namespace: Option<&str>) -> anyhow::Result<Vec<ClusterAccess>> {
+    let items = access.io.list(Kind::ClusterAccess, namespace, None).await.map_err(|e| access.explain(e))?;
+    let read = |item: Value| {
+        let of = ObjectKey::of(Kind::ClusterAccess, &item).to_string();
+        parse(item, &of).inspect_err(output::complain).ok()
+    };
+    Ok(items.into_iter().filter_map(read).collect())
+}
+
+async fn list(access: &Access, args: &List) -> anyhow::Result<Outcome> {
+    let namespace = (!args.all_namespaces).then_some(&*access.namespace);
+    let all = all(access, namespace).await?;
+    let mut given: Vec<Given> = all.iter().flat_map(given).collect();
+    let asked = args.user.as_ref().map(|name| (SubjectKind::User, name));
+    let asked = asked.or_else(|| args.group.as_ref().map(|name| (SubjectKind::Group, name)));
+    given.retain(|one| asked.is_none_or(|(kind, name)| one.kind == kind && one.name == *name));
+    show(args.output, &given)?;
+    Ok(Outcome::done_if(given.iter().all(|one| one.ready)))
+}
+
+async fn who(access: &Access, args: &Who) -> anyhow::Result<Outcome> {
+    let (_, _, cluster) = access.read_cluster(&args.cluster).await?;
+    let of = TenantId { namespace: access.namespace.clone(), name: args.cluster.clone() };
+    let platform = &*args.operator_namespace;
+    let mut found = all(access, Some(&access.namespace)).await?;
+    if access.namespace != *platform {
+        match all(access, Some(platform)).await {
+            Ok(more) => found.extend(more),
+            Err(error) => output::note(&format!("those of namespace {platform} are not among them: {error:#}")),
+        }
+    }
+    found.retain(|one| selects(one, &of, cluster.labels(), Some(platform)));
+    let now = Timestamp::now();
+    found.retain(|one| one.spec.expires_at.as_ref().is_none_or(|until| until.0 > now));
+    let given: Vec<Given> = found.iter().flat_map(given).collect();
+    show(args.output, &given)?;
+    Ok(Outcome::Done)
+}
+
+fn show(format: Format, given: &[Given]) -> anyhow::Result<()> {
+    if format == Format::Table && given.is_empty() {
+        output::note("no ClusterAccess gives anything there");
+        return Ok(());
+    }
+    output::show(format, &given, || table(given, Timestamp::now()))
+}
+
+fn table(given: &[Given], now: Timestamp) -> String {
+    let rows = given.iter().map(|one| {
+        let until = one.expires_at.as_ref().and_then(|at| at.parse::<Timestamp>().ok());
+        let until = match until.map(|at| age::until(at, now)) {
+            None => "-".to_owned(),
+            Some(None) => "ended".to_owned(),
+            Some(Some(left)) => format!("in {left}"),
+        };
+        let clusters = format!("{}/{}", one.granted, one.selected);
+        let within = if one.namespaces.is_empty() { "all".to_owned() } else { one.namespaces.join(",") };
+        vec![
+            format!("{} {}", one.kind.as_str(), safe(&one.name)),
+            safe(&one.role),
+            safe(&within),
+            if one.ready { good(&clusters) } else { warn(&clusters) },
+            until,
+            safe(one.granted_by.as_deref().unwrap_or("-")),
+            safe(&one.access),
+            if one.ready { String::new() } else { bad(&safe(&one.message)) },
+        ]
+    });
+    output::table(["WHO", "ROLE", "NAMESPACES", "CLUSTERS", "UNTIL", "BY", "CLUSTERACCESS", ""], rows)
+}
+
+async fn grant(access: &Access, args: &Grant) -> anyhow::Result<Outcome> {
+    let me = access.io.who_am_i().await.map_err(|e| access.explain(e))?;
+    let key = ObjectKey::namespaced(Kind::ClusterAccess, &*access.namespace, &*args.access);
+    let object = object(args, &access.namespace, &me, Timestamp::now());
+    access.io.create(&key, &object, MANAGER).await.map_err(|e| access.explain(e))?;
+    let until = object["spec"]["expiresAt"].as_str().map(|at| format!(" until {at}")).unwrap_or_default();
+    output::print(&format!("{key} is created: {}{until}, by {}\n", args.role, safe(&me)))?;
+    wait(access, &key, args.wait.wait.then_some(args.wait.timeout), false).await
+}
+
+fn object(args: &Grant, namespace: &str, me: &str, now: Timestamp) -> Value {
+    let subjects = |kind: &str, names: &[String]| -> Vec<Value> {
+        names.iter().map(|name| json!({"kind": kind, "name": name})).collect()
+    };
+    let subjects = [subjects("User", &args.user), subjects("Group", &args.group)].concat();
+    let mut spec = json!({"subjects": subjects, "role": args.role, "grantedBy": me});
+    if let Some(labels) = &args.selector {
+        spec["clusterSelector"] = json!({"matchLabels": labels});
+    } else {
+        let named = args.cluster.iter().map(|cluster| match cluster.split_once('/') {
+            Some((namespace, name)) => json!({"namespace": namespace, "name": name}),
+            None => json!({"name": cluster}),
+        });
+        spec["clusterRefs"] = named.collect();
+    }
+    if !args.within.is_empty() {
+        spec["namespaces"] = json!(args.within);
+    }
+    if let Some(lasts) = args.lasts {
+        spec["expiresAt"] = time(now.checked_add(lasts).unwrap_or(now)).into();
+    }
+    if let Some(reason) = &args.reason {
+        spec["reason"] = reason.as_str().into();
+    }
+    if args.tenant_names {
+        spec["issuer"] = "Tenant".into();
+    }
+    json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "ClusterAccess",
+        "metadata": {"name": args.access, "namespace": namespace}, "spec": spec,
+    })
+}
+
+async fn revoke(access: &Access, args: &Revoke) -> anyhow::Result<Outcome> {
+    let key = ObjectKey::namespaced(Kind::ClusterAccess, &*access.namespace, &*args.access);
+    let Some(live) = access.get(&key).await? else {
+        access.installed().await?;
+        return Err(anyhow!("{key} does not exist. List all with: kubectl berth access list -A"));
+    };
+    let uid = live["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+    let ended = live["spec"]["expiresAt"].as_str().and_then(|at| at.parse::<Timestamp>().ok());
+    let now = Timestamp::now();
+    if ended.is_none_or(|at| at > now) {
+        let patch = json!({"metadata": {"uid": uid}, "spec": {"expiresAt": time(now)}});
+        let query = format!("fieldManager={MANAGER}");
+        access.io.merge(&key, "", &query, &patch).await.map_err(|e| access.explain(e))?;
+    }
+    output::print(&format!("{key} ends: its rights are taken back\n"))?;
+    if args.delete {
+        access.io.delete(&key, &uid, None).await.map_err(|e| access.explain(e))?;
+    }
+    wait(access, &key, args.wait.wait.then_some(args.wait.timeout), true).await
+}
+
+/// Waits until Berth says of this spec that all is as asked for. `ends`: that nothing of it is given any more, or until it is gone.
+async fn wait(
+    access: &Access,
+    key: &ObjectKey,
+    timeout: Option<jiff::SignedDuration>,
+    ends: bool,
+) -> anyhow::Result<Outcome> {
+    let Some(timeout) = timeout else { return Ok(Outcome::Done) };
+    let look = async || {
+        let Some(live) = access.get(key).await? else { return Ok((Some(ends), "it is gone".to_owned())) };
+        Ok(progress(&parse(live, &key.to_string())?, ends))
+    };
+    Ok(Outcome::done_if(until(timeout, look).await? == Some(true)))
+}
+
+fn progress(access: &ClusterAccess, ends: bool) -> (Option<bool>, String) {
+    let status = access.status.clone().unwrap_or_default();
+    let seen = status.observed_generation == access.metadata.generation;
+    match find(&status.conditions, ConditionType::Ready).filter(|_| seen) {
+        None => (None, "wait: the operator has not seen it yet".into()),
+        Some(ready) => {
+            let done = ready.status == "True" && (!ends || status.granted.unwrap_or_default() == 0);
+            (done.then_some(true), ready.message.clone())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Args;
+    use clap::Parser;
+
+    fn asked(line: &str) -> Grant {
+        let words = ["kubectl-berth", "access", "grant"].into_iter().chain(line.split_whitespace());
+        match Args::try_parse_from(words).unwrap().verb {
+            crate::args::Verb::Access(args) => match args.verb {
+                Verb::Grant(grant) => *grant,
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn made(line: &str) -> ClusterAccess {
+        let now = "2026-11-30T12:00:00Z".parse().unwrap();
+        serde_json::from_value(object(&asked(line), "team-a", "jane", now)).unwrap()
+    }
+
+    #[test]
+    fn a_grant_is_what_the_command_says_with_the_name_of_who_gives_it() {
+        let made = made(
+            "devs --role Editor --group developers --user eve --cluster acme --cluster team-b/x --in web --for 8h",
+        );
+        let spec = serde_json::to_value(&made.spec).unwrap();
+        assert_eq!(
+            spec,
+            json!({
+                "clusterRefs": [{"name": "acme"}, {"namespace": "team-b", "name": "x"}], "role": "Editor", "grantedBy": "jane",
+                "subjects": [{"kind": "User", "name": "eve"}, {"kind": "Group", "name": "developers"}],
+                "namespaces": ["web"], "expiresAt": "2026-11-30T20:00:00Z",
+            })
+        );
+        let made = self::made("devs --role Viewer --user eve -l tier=gold,env=prod --tenant-names");
+        let spec = serde_json::to_value(&made.spec).unwrap();
+        assert_eq!(spec["clusterSelector"]["matchLabels"], json!({"env": "prod", "tier": "gold"}));
+        assert_eq!((spec["issuer"].as_str(), spec["expiresAt"].is_null()), (Some("Tenant"), true));
+    }
+
+    #[test]
+    fn a_grant_says_to_whom_and_where() {
+        for line in [
+            "a --role Viewer --user x",
+            "a --role Viewer --cluster acme",
+            "a --user x --cluster acme",
+            "--role Viewer --user x --cluster a",
+        ] {
+            let words = ["kubectl-berth", "access", "grant"].into_iter().chain(line.split_whitespace());
+            assert!(Args::try_parse_from(words).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn each_subject_has_a_line() {
+        let mut access = made("devs --role Viewer --user eve --group devs --cluster acme --for 2h");
+        let ready = json!({"type": "Ready", "status": "False", "reason": "Waiting", "message": "it sleeps", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        access.status =
+            Some(serde_json::from_value(json!({"selected": 2, "granted": 1, "conditions": [ready]})).unwrap());
+        let text = crate::paint::plain(&table(&given(&access), "2026-11-30T12:00:00Z".parse().unwrap()));
+        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        assert_eq!(
+            lines[1],
+            ["User", "eve", "Viewer", "all", "1/2", "in", "2h", "jane", "team-a/devs", "it", "sleeps"]
+        );
+        assert_eq!(lines[2][..2], ["Group", "devs"]);
+        let later = table(&given(&access), "2026-12-30T12:00:00Z".parse().unwrap());
+        assert!(later.contains("ended"), "{later}");
+    }
+}

@@ -1,0 +1,62 @@
+//! A tenant that wakes takes nobody in before what ended while it slept is gone.
+
+use super::decide::{Outcome, objects};
+use super::judge::Judged;
+use super::record::{AccessId, Entry, Record};
+use berth_api::cluster_access::AccessState;
+use berth_api::hibernation::{SleepRecord, SleepState};
+use berth_api::{labels, names};
+use berth_plan::object_meta::annotation;
+use berth_plan::observed::Observed;
+use berth_render::{Kind, ObjectKey};
+use jiff::Timestamp;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The record in that control-plane namespace, as it is stored; empty: there is none.
+pub fn stored<'a>(observed: &'a Observed, home: &str) -> &'a str {
+    let live = observed.get(&ObjectKey::namespaced(Kind::ConfigMap, home, names::USERS_RECORD));
+    live.and_then(|live| live.pointer("/data/record")).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Since when the tenant of that control-plane namespace wakes. None: it does not.
+pub fn waking_since(observed: &Observed, home: &str) -> Option<Timestamp> {
+    let namespace = observed.get(&ObjectKey::cluster(Kind::Namespace, home))?;
+    let sleep = SleepRecord::parse(annotation(namespace, labels::SLEEP)?)?;
+    (sleep.state == SleepState::Waking).then_some(sleep.since.0)
+}
+
+/// Whether the gateway is to hand nobody over: it sleeps, or wakes, and rights are there of which nobody knows yet whether they ended. A record
+/// that cannot be read holds up no wake.
+pub fn closes(observed: &Observed, home: &str, sleep: Option<&SleepRecord>) -> bool {
+    let since = match sleep {
+        Some(sleep) if sleep.state == SleepState::Asleep => None,
+        Some(sleep) if sleep.state == SleepState::Waking => Some(sleep.since.0),
+        _ => return false,
+    };
+    let record = Record::read(stored(observed, home)).unwrap_or_default();
+    !record.objects.is_empty() && (since.is_none() || record.woke != since)
+}
+
+/// Takes down that what had ended is gone, once it is: nothing is left, and nothing that is there is otherwise than it is to be. `since`: when it
+/// began to wake. True: it was not down yet.
+pub fn settles(
+    record: &mut Record,
+    (judged, outcomes): (&[Judged], &BTreeMap<AccessId, Outcome>),
+    (since, epoch): (Option<Timestamp>, i64),
+) -> bool {
+    let is_left = outcomes.values().any(|outcome| outcome.state == AccessState::NotRevoked);
+    if since.is_none() || record.woke == since || record.epoch != epoch || is_left || record.objects.is_empty() {
+        return false;
+    }
+    let wanted = objects(record, judged);
+    let is_otherwise = |entry: &Entry| {
+        let object = entry.key().and_then(|key| wanted.get(&key).map(|(object, _)| object.digest()));
+        entry.uid.is_some() && object.is_some_and(|digest| entry.digest != Some(digest))
+    };
+    if record.objects.iter().any(is_otherwise) {
+        return false;
+    }
+    record.woke = since;
+    true
+}
