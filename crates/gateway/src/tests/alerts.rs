@@ -63,7 +63,7 @@ async fn each_alert_fires_and_clears() {
     let unready = leads("acme", &[(acme.address, false)]);
     // Nobody listens there any more.
     let dead = leads("acme", &[(TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap(), true)]);
-    let asleep = Route { hibernation: Some(Hibernates { wakes: true, from: None }), ..unready.clone() };
+    let asleep = Route { hibernation: Some(Hibernates { wakes: true, from: None, closed: false }), ..unready.clone() };
     let cases: [(&[&str], &dyn Fn()); 7] = [
         (&["BerthGatewayTenantUnreachable"], &|| world.has_routes(vec![unready.clone()])),
         (&["BerthGatewayTenantUnreachable"], &|| world.has_routes(vec![dead.clone()])),
