@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result, anyhow};
 use berth_devcluster::{
-    Cluster,
+    Cluster, binaries,
     images::{self, ImageSpec, write_oci},
 };
 use sha2::{Digest, Sha256};
@@ -28,6 +28,26 @@ pub fn load_upstream(cluster: &Cluster) -> Result<()> {
 /// digest of the content, so that a tag never changes its meaning.
 pub fn load_own(cluster: &Cluster, name: &str, content: &[u8], others: &[&str]) -> Result<String> {
     let (tag, archive) = pack_own(cluster, name, content, others)?;
+    load(cluster, &[archive])?;
+    Ok(tag)
+}
+
+/// Packs and loads the image of `berth-apps`, which has Helm 4 in it; its tag.
+pub fn load_apps(cluster: &Cluster) -> Result<String> {
+    let (program, helm) = (paths::program("berth-apps")?, binaries::helm4()?);
+    let digest = Sha256::new().chain_update(fs::read(&program)?).chain_update(fs::read(&helm)?).finalize();
+    let tag = digest.iter().take(6).fold("e2e-".to_owned(), |tag, byte| format!("{tag}{byte:02x}"));
+    let archive = cluster.dir().join(format!("e2e-apps-{tag}.tar"));
+    if !archive.exists() {
+        let image = ImageSpec {
+            reference: format!("{REPOSITORY}/apps:{tag}"),
+            entrypoint: vec!["/berth-apps".to_owned()],
+            files: vec![(program, "/berth-apps".to_owned()), (helm, "/helm".to_owned())],
+            user: "65532:65532".to_owned(),
+            ..ImageSpec::default()
+        };
+        write_oci(&archive, &image)?;
+    }
     load(cluster, &[archive])?;
     Ok(tag)
 }

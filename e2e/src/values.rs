@@ -30,6 +30,7 @@ pub const LEFT: [(&str, &str); 27] = [
     ("agent.image.digest", "the image is loaded into the nodes by its tag"),
     ("agent.image.repository", "it is loaded by the chart's name"),
     ("apiProxy", "a test with the add-on on a node sets it"),
+    ("apps", "a test of apps sets it"),
     ("backups.image.digest", "it is loaded by its tag"),
     ("backups.image.repository", "it is loaded by the chart's name"),
     ("etcdNamespaces", "they have to exist; a test that needs one sets it"),

@@ -1,5 +1,6 @@
-//! The images of the operator, of the agent, of `berth-backup`, `berth-gateway`, `berth-access` and `berth-api-proxy`: static binaries and nothing else. The
-//! agent's has two: what is copied into every pod, and `berth-approve`, which runs from the image.
+//! The images of the operator, of the agent, of `berth-backup`, `berth-apps`, `berth-gateway`, `berth-access` and `berth-api-proxy`: static binaries and nothing
+//! else. The agent's has two: what is copied into every pod, and `berth-approve`, which runs from the image. That of `berth-apps` has Helm beside it, which is
+//! built from its Go module.
 
 use anyhow::{Context as _, bail};
 use std::fs;
@@ -7,7 +8,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::root;
-use crate::shell::{Result, build_programs, cargo, host, install, ours, program, run, say, short_digest, target_dir};
+use crate::shell::{
+    Result, build_programs, cache, cargo, host, install, ours, program, run, say, short_digest, target_dir,
+};
 
 /// An image in an archive.
 #[derive(Debug)]
@@ -26,6 +29,16 @@ pub(crate) struct Images {
     pub(crate) gateway: Image,
     pub(crate) access: Image,
     pub(crate) api_proxy: Image,
+    /// None: Helm is not built (`devcluster build helm4`).
+    pub(crate) apps: Option<Image>,
+}
+
+impl Images {
+    /// Those that there are.
+    pub(crate) fn all(&self) -> Vec<&Image> {
+        let Self { operator, agent, backup, gateway, access, api_proxy, apps } = self;
+        [operator, agent, backup, gateway, access, api_proxy].into_iter().chain(apps).collect()
+    }
 }
 
 /// What the demo leaves in the checkout: one of another name (`BERTH_CLUSTER`) has files of its own.
@@ -59,7 +72,7 @@ pub(crate) enum Profile {
 }
 
 /// What is in images.
-const IN_IMAGES: [&str; 7] = [
+const IN_IMAGES: [&str; 8] = [
     "berth-operator",
     "berth-agent",
     "berth-approve",
@@ -67,6 +80,7 @@ const IN_IMAGES: [&str; 7] = [
     "berth-gateway",
     "berth-access",
     "berth-api-proxy",
+    "berth-apps",
 ];
 /// What runs on this machine.
 const HERE: [&str; 3] = ["devcluster", "cni-meta", "kubectl-berth"];
@@ -116,10 +130,15 @@ pub(crate) fn build(profile: Profile) -> Result<Images> {
     profile.programs()?;
     let built = profile.dir();
     install_here(profile, &HERE)?;
-    let image = |name| image(&built, name, profile);
+    let image = |name| image(&built, name, &[], profile);
     let (operator, agent) = (image("operator")?, image("agent")?);
     let (backup, gateway, access) = (image("backup")?, image("gateway")?, image("access")?);
-    Ok(Images { operator, agent, backup, gateway, access, api_proxy: image("api-proxy")? })
+    let helm = helm();
+    if helm.is_none() {
+        println!("no image of berth-apps: Helm is not built (devcluster build helm4)");
+    }
+    let apps = helm.map(|helm| self::image(&built, APPS.0, &[(helm, "/helm")], profile)).transpose()?;
+    Ok(Images { operator, agent, backup, gateway, access, api_proxy: image("api-proxy")?, apps })
 }
 
 /// Puts programs that run on this machine beside the demo's files.
@@ -138,9 +157,20 @@ pub(crate) const IMAGES: [(&str, &[&str]); 6] = [
     ("api-proxy", &["berth-api-proxy"]),
 ];
 
+/// The image that also has Helm. A release has none: Helm is not built for both platforms there yet.
+const APPS: (&str, &[&str]) = ("apps", &["berth-apps"]);
+
+/// Helm 4, if it is built.
+fn helm() -> Option<PathBuf> {
+    let tools = fs::read_dir(cache().join("bin/tools")).ok()?.flatten();
+    let mut all: Vec<_> = tools.filter(|dir| dir.file_name().to_string_lossy().starts_with("helm4-")).collect();
+    all.sort_by_key(fs::DirEntry::file_name);
+    Some(all.pop()?.path().join("helm4")).filter(|path| path.exists())
+}
+
 /// The programs in an image.
 pub(crate) fn programs(image: &str) -> &'static [&'static str] {
-    IMAGES.iter().find(|(name, _)| *name == image).map_or(&[], |(_, programs)| programs)
+    IMAGES.iter().chain([&APPS]).find(|(name, _)| *name == image).map_or(&[], |(_, programs)| programs)
 }
 
 /// The most that the program may have which is copied into every pod.
@@ -154,7 +184,8 @@ pub(crate) fn fits(program: &str, bytes: usize) -> Result<()> {
     Ok(())
 }
 
-fn image(built: &std::path::Path, name: &str, profile: Profile) -> Result<Image> {
+/// `more`: files beside the programs, and where they are in the image.
+fn image(built: &std::path::Path, name: &str, more: &[(PathBuf, &str)], profile: Profile) -> Result<Image> {
     let programs = programs(name);
     let mut content = vec![];
     for program in programs {
@@ -165,6 +196,10 @@ fn image(built: &std::path::Path, name: &str, profile: Profile) -> Result<Image>
             fits(program, bytes.len())?;
         }
         content.extend(bytes);
+    }
+    for (file, to) in more {
+        content.extend(to.bytes());
+        content.extend(fs::read(file).with_context(|| format!("cannot read {}", file.display()))?);
     }
     let first = programs.first().context("an image has a program")?;
     let (binary, entrypoint) = (built.join(first), format!("/{first}"));
@@ -185,7 +220,8 @@ fn image(built: &std::path::Path, name: &str, profile: Profile) -> Result<Image>
             .arg(&archive)
             .args(["--ref", &format!("ghcr.io/berth-dev/{name}:{tag}")])
             .args(["--entrypoint", &entrypoint, "--user", "65532:65532"])
-            .args(programs.iter().map(|program| format!("{}:/{program}", built.join(program).display()))))?;
+            .args(programs.iter().map(|program| format!("{}:/{program}", built.join(program).display())))
+            .args(more.iter().map(|(file, to)| format!("{}:{to}", file.display()))))?;
     }
     println!("ghcr.io/berth-dev/{name}:{tag}, {} MiB", content.len() >> 20);
     Ok(Image { tag, archive, binary })

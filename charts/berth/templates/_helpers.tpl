@@ -147,15 +147,25 @@ spec:
 
 {{- /* The operator's configuration file, see crates/plan/src/settings/config.rs. */}}
 {{- define "berth.config" -}}
-{{- $config := dict "meta" .Values.meta "isolation" .Values.isolation "writers" .Values.writers "vpc" .Values.vpc "admissionPolicies" (dict "enabled" .Values.admissionPolicies.enabled) "admission" .Values.admission "backups" (omit .Values.backups "image") "recovery" .Values.recovery "rollouts" .Values.rollouts "hibernation" (.Values.hibernation | default dict) "tenants" .Values.tenants "imageLayout" .Values.imageLayout "helpers" .Values.helpers "apiProxy" (dict "image" (include "berth.image" (dict "name" "api-proxy" "image" .Values.apiProxy.image "chart" .Chart))) -}}
+{{- $config := dict "meta" .Values.meta "isolation" .Values.isolation "writers" .Values.writers "vpc" .Values.vpc "admissionPolicies" (dict "enabled" .Values.admissionPolicies.enabled) "admission" .Values.admission "backups" (omit .Values.backups "image") "recovery" .Values.recovery "rollouts" .Values.rollouts "hibernation" (.Values.hibernation | default dict) "tenants" .Values.tenants "imageLayout" .Values.imageLayout "helpers" .Values.helpers "apps" (include "berth.apps" . | fromJson) "apiProxy" (dict "image" (include "berth.image" (dict "name" "api-proxy" "image" .Values.apiProxy.image "chart" .Chart))) -}}
 {{- with .Values.gateway }}{{ if .enabled }}{{ $_ := set $config "gateway" (dict "domain" .domain "port" (int .port) "namedPort" (int .namedPort) "engines" (.engines | default (list "Berth"))) }}{{ with .parents }}{{ $_ := set $config.gateway "parents" . }}{{ end }}{{ if .exclusive }}{{ $_ := set $config.gateway "onlyFrom" .namespace }}{{ end }}{{ if eq (include "berth.gatewayTells" $) "true" }}{{ $_ := set $config.gateway "namespace" .namespace }}{{ end }}{{ end }}{{ end -}}
 {{- with .Values.access }}{{ if .enabled }}{{ $_ := set $config "access" (dict "namespace" .namespace) }}{{ if eq (include "berth.gatewayBerth" $) "true" }}{{ $_ := set $config.access "gateway" (printf "berth-gateway.%s.svc:%d" $.Values.gateway.namespace (int $.Values.gateway.port)) }}{{ end }}{{ end }}{{ end -}}
 {{ $config | toJson }}
 {{- end }}
 
-{{/* The operator looks at a Secret with a team's own store for backups, and changes nothing. */}}
+{{- /* What installs apps; without an image nothing does. A value that an older release's values lack counts as its default. */}}
+{{- define "berth.apps" -}}
+{{- $apps := .Values.apps | default dict -}}
+{{- if $apps.enabled -}}
+{{ dict "image" (include "berth.image" (dict "name" "apps" "image" $apps.image "chart" .Chart)) "peers" ($apps.peers | default list) | toJson }}
+{{- else -}}
+{}
+{{- end -}}
+{{- end }}
+
+{{/* The operator looks at a Secret with a team's own store for backups, an audit webhook or what an app needs, and changes nothing. */}}
 {{- define "berth.readsStore" -}}
-request.operation == 'UPDATE' && has(request.dryRun) && request.dryRun && oldObject.type in ['berth.dev/object-store', 'berth.dev/audit-webhook']
+request.operation == 'UPDATE' && has(request.dryRun) && request.dryRun && oldObject.type in ['berth.dev/object-store', 'berth.dev/audit-webhook', 'berth.dev/app']
 {{- end }}
 
 {{- /* CEL: text `of` is as a pattern of `writers`: a * at the end stands for any suffix (crates/plan-cluster/src/validate/writers.rs). Given both. */}}

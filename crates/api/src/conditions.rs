@@ -157,7 +157,7 @@ impl ConditionType {
     /// What an `EtcdBackup` publishes.
     pub const ETCD_BACKUP: &[Self] =
         &[Self::Ready, Self::Degraded, Self::Verified, Self::Damaged, Self::Reconciling, Self::Stalled];
-    /// What an `EtcdBackupSchedule`, an `EtcdRestore` and a `ClusterAccess` publish.
+    /// What an `EtcdBackupSchedule`, an `EtcdRestore`, a `ClusterAccess`, an `App` and an `AppInstallation` publish.
     pub const ETCD_RESTORE: &[Self] = &[Self::Ready, Self::Degraded, Self::Reconciling, Self::Stalled];
     /// Published only while they are `True`.
     pub const TRUE_OR_ABSENT: &[Self] = &[Self::Reconciling, Self::Stalled];
@@ -299,6 +299,8 @@ reasons! {
         BackupDamaged => "Restore another backup: `kubectl berth etcd status` names the newest proven one. Look for what damaged the snapshot in the store, and create another `EtcdBackup`. Delete the damaged one when nobody needs it for that.",
         /// The backup that a schedule asks for is not proven two hours after its time.
         BackupOverdue => "Describe the `EtcdBackupSchedule` that the message names, and its newest `EtcdBackup`.",
+        /// An app could not be installed, upgraded or uninstalled in a tenant; the message says where, and has Helm's words. It is tried again.
+        AppFailed => "Correct the chart, its values, or what the message names. `kubectl get appi -A` lists where it failed.",
         /// Requests of pods are to follow what the pods use (`autoscaling`), and do not: the message says of which, and why. It is `Ready`.
         SizeHeld => "Do what the message says. Pods keep the requests that they have; nothing restarts.",
         /// etcd is being restored from a backup; the message says what that waits for. The API does not answer meanwhile.

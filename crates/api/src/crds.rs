@@ -1,7 +1,10 @@
 //! The CustomResourceDefinitions, as they are generated into `crds/` and the chart.
 
 use crate::conditions::ConditionType;
-use crate::{Cluster, ClusterAccess, ClusterRevision, EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore};
+use crate::{
+    App, AppInstallation, Cluster, ClusterAccess, ClusterRevision, EtcdBackup, EtcdBackupSchedule, EtcdCluster,
+    EtcdRestore,
+};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSON, JSONSchemaProps, ValidationRule,
 };
@@ -41,6 +44,12 @@ const TABLE: &[Row] = &[
         conditions: ConditionType::ETCD_RESTORE,
         definition: || finish(ClusterAccess::crd(), "developers-of-acme", &[]),
     },
+    Row {
+        kind: "App",
+        conditions: ConditionType::ETCD_RESTORE,
+        definition: || finish(App::crd(), "metrics-server", &[]),
+    },
+    Row { kind: "AppInstallation", conditions: ConditionType::ETCD_RESTORE, definition: installation },
     Row { kind: "ClusterRevision", conditions: &[], definition: revision },
 ];
 
@@ -98,6 +107,15 @@ fn revision() -> CustomResourceDefinition {
     crd
 }
 
+/// Berth gives it its name.
+fn installation() -> CustomResourceDefinition {
+    let mut crd = AppInstallation::crd();
+    for version in &mut crd.spec.versions {
+        unobserved(version.schema.as_mut().and_then(|s| s.open_api_v3_schema.as_mut()));
+    }
+    crd
+}
+
 fn schedule() -> CustomResourceDefinition {
     // The names of its backups have a time at their end.
     let short = ValidationRule {
@@ -136,13 +154,17 @@ fn finish(mut crd: CustomResourceDefinition, example: &str, more: &[ValidationRu
             }];
             rules.extend_from_slice(more);
             root.x_kubernetes_validations = Some(rules);
-            if let Some(status) = root.properties.as_mut().and_then(|p| p.get_mut("status")) {
-                // No status at all counts as done for tools that use kstatus; a generation that was not observed does not.
-                status.default = Some(JSON(serde_json::json!({"observedGeneration": -1})));
-            }
+            unobserved(Some(root));
         }
     }
     crd
+}
+
+/// No status at all counts as done for tools that use kstatus; a generation that was not observed does not.
+fn unobserved(root: Option<&mut JSONSchemaProps>) {
+    if let Some(status) = root.and_then(|root| root.properties.as_mut()?.get_mut("status")) {
+        status.default = Some(JSON(serde_json::json!({"observedGeneration": -1})));
+    }
 }
 
 #[cfg(test)]

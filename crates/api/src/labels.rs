@@ -109,6 +109,18 @@ pub const ROLL: &str = "berth.dev/roll";
 /// On a `Cluster`: its release goes on although a webhook of the tenant's own is in the way. The value is the `Cluster`'s `metadata.generation`.
 /// Only who may update `Cluster`s of all namespaces can set it.
 pub const DESPITE_WEBHOOK: &str = "berth.dev/despite-webhook";
+/// Name of the `App` that an `AppInstallation` belongs to.
+pub const APP: &str = "berth.dev/app";
+/// Namespace of the `App` that an `AppInstallation` belongs to.
+pub const APP_NAMESPACE: &str = "berth.dev/app-namespace";
+/// Name of the `AppInstallation` that a Job is made for.
+pub const APP_INSTALLATION: &str = "berth.dev/app-installation";
+/// Namespace of the `AppInstallation` that a Job is made for.
+pub const APP_INSTALLATION_NAMESPACE: &str = "berth.dev/app-installation-namespace";
+/// On a Job: UID of the `AppInstallation` that it is made for.
+pub const APP_INSTALLATION_UID: &str = "berth.dev/app-installation-uid";
+/// On a Job: digest of what it is asked for, shortened.
+pub const APP_ASKED: &str = "berth.dev/app-asked";
 /// Label of a `Cluster`: when its changes of the version come, 0 to 9; lower ones first. Default 5.
 pub const WAVE: &str = "berth.dev/wave";
 /// On the control-plane namespace: the version towards which the tenant has the turn. Set before anything changes, and taken away when that
@@ -185,6 +197,10 @@ pub const FINALIZER: &str = "berth.dev/control-plane";
 
 /// Field manager of server-side apply for a `Cluster`'s children.
 pub const MANAGER_CLUSTER: &str = "berth-cluster";
+/// Field manager of what is made for an `App`.
+pub const MANAGER_APP: &str = "berth-app";
+/// Field manager of what is made for an `AppInstallation`.
+pub const MANAGER_APP_INSTALLATION: &str = "berth-app-installation";
 /// Field manager of turns.
 pub const MANAGER_FLEET: &str = "berth-fleet";
 /// Field manager of what is made for an `EtcdBackup`.

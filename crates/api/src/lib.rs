@@ -4,6 +4,7 @@
 
 #![allow(clippy::duplicated_attributes, reason = "printer columns repeat their keys; kube's derive wants them so")]
 
+pub mod app;
 pub mod autoscaling;
 pub mod backup;
 pub mod backup_schedule;
@@ -26,14 +27,18 @@ pub mod proxy;
 pub mod quantity;
 pub mod restore;
 pub mod revision;
+pub mod selector;
 pub mod text;
 pub mod version;
 
+pub use app::{App, AppInstallation, AppInstallationSpec, AppInstallationStatus, AppSpec, AppStatus};
 pub use backup::{EtcdBackup, EtcdBackupSpec, EtcdBackupStatus};
 pub use backup_schedule::{EtcdBackupSchedule, EtcdBackupScheduleSpec, EtcdBackupScheduleStatus};
 pub use berth_contract::access;
+pub use berth_contract::apps;
 pub use berth_contract::calls;
 pub use berth_contract::gateway;
+pub use berth_contract::jobs;
 pub use cluster::{Cluster, ClusterSpec, ClusterStatus};
 pub use cluster_access::{ClusterAccess, ClusterAccessSpec, ClusterAccessStatus};
 pub use etcd_cluster::{EtcdCluster, EtcdClusterSpec, EtcdClusterStatus};

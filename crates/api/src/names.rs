@@ -117,6 +117,21 @@ pub fn recovery(of: &str, token: &str, epoch: i64, source: &str) -> String {
 pub fn restore(restore: &str) -> String {
     format!("restore-{restore}")
 }
+/// Label value of pods that install apps in the tenant, and the NetworkPolicy of these.
+pub const APPS: &str = "apps";
+/// User inside a tenant by which apps are installed, while it has any.
+pub const APPS_USER: &str = "berth:apps";
+/// The `AppInstallation` of an `App` in a `Cluster`.
+pub fn app_installation(app_namespace: &str, app: &str, cluster: &str) -> String {
+    let hash = Sha256::digest(format!("{app_namespace}/{app}/{cluster}").as_bytes());
+    let first = hash.iter().take(4).fold(0u32, |n, b| n << 8 | u32::from(*b));
+    let cut: String = format!("{cluster}-{app}").chars().take(50).collect();
+    format!("{}-{first:08x}", cut.trim_end_matches('-'))
+}
+/// The Job that works for an `AppInstallation`, and its Secret.
+pub fn app_job(installation: &str) -> String {
+    format!("app-{installation}")
+}
 /// RoleBinding that lets the operator read Secrets in one control-plane namespace.
 pub const OPERATOR_ROLE_BINDING: &str = "berth-operator";
 /// The ServiceAccount of pods that name none; Kubernetes makes it in each namespace.
@@ -205,6 +220,9 @@ mod tests {
         assert_ne!(a, control_plane_namespace("team-b", "acme"));
         // "a/b-c" and "a-b/c" must not collide.
         assert_ne!(control_plane_namespace("a", "b-c"), control_plane_namespace("a-b", "c"));
+        let long = app_job(&app_installation("berth-system", &"a".repeat(40), &"x".repeat(40)));
+        assert_eq!(long.len(), 63);
+        assert_ne!(app_installation("a", "b", "c"), app_installation("d", "b", "c"));
         let long = control_plane_namespace("t", &"x".repeat(40));
         assert!(long.len() <= 63);
         assert!(is_control_plane_namespace(&long, "t") && !is_control_plane_namespace(&long, "u"));

@@ -1,13 +1,13 @@
 //! What the operator and `berth-backup` in a Job agree on: the task, which is in the environment, and the outcome, which is the
 //! container's termination message. Both are of the same Berth, but for a Job that runs while the operator is replaced.
 
+use crate::jobs::{self, Said};
 use serde::{Deserialize, Serialize};
+
+pub use crate::jobs::GIVE_UP;
 
 /// Environment variable with the [`Task`] as JSON. It holds no secret.
 pub const TASK: &str = "BERTH_BACKUP_TASK";
-
-/// Exit code of a task that fails again however often it is tried.
-pub const GIVE_UP: u8 = 42;
 
 /// Keys of the Secret of a store, which are files for the program.
 pub mod keys {
@@ -300,17 +300,22 @@ pub struct Kept {
     pub message: String,
 }
 
-/// Why a task failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
-    /// What is at fault.
-    pub at: At,
-    /// What is wrong, without credentials.
-    pub message: String,
+impl Said for Outcome {
+    type At = At;
+
+    fn failure(&self) -> Option<&Failure> {
+        match self {
+            Self::Failed(failure) => Some(failure),
+            _ => None,
+        }
+    }
 }
 
+/// Why a task failed.
+pub type Failure = jobs::Failure<At>;
+
 /// What is at fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum At {
     /// The store: it refuses, or does not answer.
     Store,
@@ -322,6 +327,7 @@ pub enum At {
     /// The manifest beside it is its own, so it is the right store.
     Damaged,
     /// Anything else.
+    #[default]
     #[serde(other)]
     Other,
 }

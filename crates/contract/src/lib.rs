@@ -10,12 +10,14 @@
 use serde::{Deserialize, Serialize};
 
 pub mod access;
+pub mod apps;
 pub mod aside;
 pub mod backup;
 pub mod calls;
 mod earlier;
 pub mod gateway;
 mod hold;
+pub mod jobs;
 mod marker;
 pub mod vpc;
 

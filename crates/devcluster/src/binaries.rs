@@ -61,6 +61,11 @@ pub fn s3_server() -> Result<PathBuf> {
     path("s3s-fs", crate::versions::S3S_FS, "s3s-fs")
 }
 
+/// Helm 4, which `berth-apps` calls. Few tests need it: [`build`] makes it.
+pub fn helm4() -> Result<PathBuf> {
+    path("helm4", crate::versions::HELM_NEXT, "helm4")
+}
+
 /// `helm`, in the version that charts are tested with.
 pub fn helm() -> Result<PathBuf> {
     path("helm", crate::versions::HELM, "helm")

@@ -27,7 +27,7 @@ pub const COREDNS: &str = "1.14.2";
 pub(crate) const CRANE: &str = "0.22.1";
 pub(crate) const HELM: &str = "3.22.0";
 
-/// The Helm that waits for custom resources, for the test of that.
+/// The Helm that installs apps in tenants; it also waits for custom resources.
 pub const HELM_NEXT: &str = "v4.3.1";
 
 /// Enforces NetworkPolicies, where a cluster is asked for that. A fixture: no image has it.

@@ -7,7 +7,8 @@ use crate::observe::{Snapshot, permitted};
 use crate::refused::refused_by_job;
 use berth_api::backup::{EtcdBackup, STORE_SECRET};
 use berth_api::{EtcdBackupSchedule, EtcdRestore, labels, names};
-use berth_plan::backup_jobs::{age, job_names, owner_labels, secret_beside};
+use berth_plan::backup_jobs::{age, job_names, owner_labels};
+use berth_plan::jobs::secret_beside;
 use berth_plan::object_meta::label;
 use berth_plan::{MetaCluster, SecretFacts, Settings};
 use berth_plan_backup::{StoreObject, Target, backup, restore};
@@ -118,18 +119,23 @@ async fn backups_and_restores(io: &Io, snapshot: &mut Snapshot, namespace: &str)
 /// Reads what a store has: credentials, or the claim of its volume.
 async fn store(io: &Io, snapshot: &mut Snapshot, object: Option<StoreObject>) -> Result<(), IoError> {
     match object {
-        Some(StoreObject::TeamSecret(key)) => teams_store(io, snapshot, &key).await,
+        Some(StoreObject::TeamSecret(key)) => teams_secret(io, snapshot, &key, STORE_SECRET).await,
         Some(StoreObject::Readable(key)) => get(io, snapshot, vec![key]).await,
         None => Ok(()),
     }
 }
 
-/// Reads the Secret of a team's own store as the published kubeconfig is read, by an empty dry run: the operator may read no Secret of a
+/// Reads a team's Secret as the published kubeconfig is read, by an empty dry run: the operator may read no Secret of a
 /// team, and a policy lets this one pass for its type. Of any other nothing is kept but that it is another, or why it
 /// cannot be read.
-async fn teams_store(io: &Io, snapshot: &mut Snapshot, key: &ObjectKey) -> Result<(), IoError> {
+pub(crate) async fn teams_secret(
+    io: &Io,
+    snapshot: &mut Snapshot,
+    key: &ObjectKey,
+    type_: &str,
+) -> Result<(), IoError> {
     match io.merge(key, "", "dryRun=All", &json!({})).await {
-        Ok(secret) if secret["type"] == STORE_SECRET => snapshot.put(Kind::Secret, secret),
+        Ok(secret) if secret["type"] == type_ => snapshot.put(Kind::Secret, secret),
         Ok(_) => drop(snapshot.observed.secrets.insert(key.clone(), SecretFacts::default().into())),
         Err(e) if e.kind == ErrorKind::Rejected => {
             snapshot.observed.secrets.insert(key.clone(), refused(&e).into());
@@ -156,8 +162,9 @@ async fn is_home(io: &Io, snapshot: &mut Snapshot, target: &Target, own: &Object
 
 /// The Jobs of an object, and the Secrets beside them.
 fn jobs(own: &ObjectKey, target: &Target) -> Vec<ObjectKey> {
-    let jobs = job_names(own.kind, &own.name).map(|job| ObjectKey::namespaced(Kind::Job, &*target.namespace, job));
-    jobs.into_iter().flat_map(|job| [job.clone(), secret_beside(&job)]).collect()
+    let jobs =
+        job_names(own.kind, &own.name).into_iter().map(|job| ObjectKey::namespaced(Kind::Job, &*target.namespace, job));
+    jobs.flat_map(|job| [job.clone(), secret_beside(&job)]).collect()
 }
 
 /// An etcd, what runs it, and what it is of.
@@ -168,7 +175,7 @@ fn of_etcd(Target { namespace, cluster, etcd }: &Target) -> Vec<ObjectKey> {
 }
 
 /// A Job's pods. After the Job: of one that is complete, the pod that says how is there already. Of a Job without any, what refuses them.
-async fn pods(
+pub(crate) async fn pods(
     io: &Io,
     snapshot: &mut Snapshot,
     namespace: &str,
@@ -195,7 +202,7 @@ async fn pods(
     Ok(())
 }
 
-async fn get(io: &Io, snapshot: &mut Snapshot, keys: Vec<ObjectKey>) -> Result<(), IoError> {
+pub(crate) async fn get(io: &Io, snapshot: &mut Snapshot, keys: Vec<ObjectKey>) -> Result<(), IoError> {
     for key in keys {
         match io.get(&key).await {
             Ok(Some(object)) => snapshot.put(key.kind, object),
@@ -234,7 +241,7 @@ async fn fleet(
 }
 
 /// A right that is missing, as after a namespace that is about to be gone; anything else is a failure.
-fn denied(snapshot: &mut Snapshot, error: IoError) -> Result<(), IoError> {
+pub(crate) fn denied(snapshot: &mut Snapshot, error: IoError) -> Result<(), IoError> {
     if error.kind != ErrorKind::Forbidden {
         return Err(error);
     }

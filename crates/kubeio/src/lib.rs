@@ -6,6 +6,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "API servers in memory"))]
 
 mod access;
+mod apps;
 mod audit;
 mod backups;
 mod calls;
@@ -30,6 +31,7 @@ mod volumes;
 mod who_am_i;
 
 pub use access::access_pass;
+pub use apps::{observe_app, observe_installation};
 pub use backups::{observe_backup, observe_recoveries, observe_restore, observe_schedule, observe_schedules};
 pub use calls::{Calls, Io};
 pub use error::{ErrorKind, IoError, lacks};

@@ -1,5 +1,6 @@
 //! Reading what a plan looks at. Always from the API server, never from memory: any reconcile may be the first one.
 
+use crate::apps::observe_installations;
 use crate::audit::{AuditSecret, audit_secret};
 use crate::backups::observe_schedules;
 use crate::calls::Io;
@@ -205,6 +206,9 @@ pub async fn observe_cluster(
     let (namespace, name) = (&*cluster.namespace().unwrap_or_default(), &*cluster.name_any());
     if settings.backups.are_enabled() {
         observe_schedules(io, namespace, &mut snapshot).await?;
+    }
+    if settings.apps.are_enabled() {
+        observe_installations(io, namespace, &mut snapshot).await?;
     }
     let key = ObjectKey::cluster(Kind::Namespace, names::control_plane_namespace(namespace, name));
     let team = ObjectKey::cluster(Kind::Namespace, namespace);

@@ -71,8 +71,8 @@ fn make(snapshot: &Snapshot, entry: &SecretEntry, clocks: Clocks, data: &mut Map
             put(data, &format!("{name}.key"), pair.key_pem.expose_bytes());
         }
         SecretEntry::CaCopy { name, issuer } => put(data, name, ca(snapshot, issuer)?.0),
-        SecretEntry::Copy { name, source } => {
-            let bytes = snapshot.secret(source, name).ok_or_else(|| format!("{source} has no key {name}"))?;
+        SecretEntry::Copy { name, source, of } => {
+            let bytes = snapshot.secret(source, of).ok_or_else(|| format!("{source} has no key {of}"))?;
             put(data, name, bytes);
         }
         SecretEntry::AuditWebhook { source } => {

@@ -1,10 +1,11 @@
-//! Jobs beside etcds that have nobody left: whoever may change an `EtcdBackup` or an `EtcdRestore` may take its finalizer off, and delete it
-//! while its Job runs.
+//! Jobs that have nobody left: whoever may change an `EtcdBackup`, an `EtcdRestore` or an `AppInstallation` may take its finalizer off, and delete
+//! it while its Job runs.
 
 use crate::calls::{Io, collection, encode};
 use crate::error::{ErrorKind, IoError};
 use berth_api::labels;
-use berth_plan::backup_jobs::{BESIDE, is_beside, made_for, secret_beside};
+use berth_plan::backup_jobs::{BESIDE, OWNERS, is_beside, made_for, owner_labels};
+use berth_plan::jobs::secret_beside;
 use berth_plan::object_meta::{deleting, label, uid};
 use berth_render::{Kind, ObjectKey};
 use serde_json::{Map, Value, json};
@@ -12,11 +13,10 @@ use serde_json::{Map, Value, json};
 /// Jobs in one answer.
 const PAGE: usize = 50;
 
-/// Deletes each Job of an `EtcdBackup` or `EtcdRestore` that is gone, and before it the Secret with the keys of a store beside it, by which
-/// nothing else finds that. Returns the Jobs. Err: the first failure; it goes on with others.
+/// Deletes each Job of an object that is gone, and before it the Secret with keys beside it, by which nothing else finds that. Returns the Jobs. Err: the first failure; it goes on with others.
 pub async fn sweep(io: &Io) -> Result<Vec<ObjectKey>, IoError> {
     let mut jobs = vec![];
-    for label in [labels::ETCD_BACKUP, labels::ETCD_RESTORE] {
+    for [label, _] in OWNERS.map(owner_labels) {
         let url = format!("{}?limit={PAGE}&labelSelector={}", collection(Kind::Job, None), encode(label));
         let found = |page: &[Value]| jobs.extend(page.iter().filter(|job| !deleting(job)).filter_map(child));
         io.list_in_pages(Kind::Job, &url, found).await?;

@@ -3,6 +3,7 @@
 mod access;
 mod admission;
 mod api_files;
+mod apps;
 mod audit;
 pub(crate) mod backups;
 pub mod components;

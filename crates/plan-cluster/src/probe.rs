@@ -1,6 +1,7 @@
 //! What the operator asks the tenant's API.
 
 use super::Input;
+use super::apps;
 use super::endpoint::url;
 use super::facts::Facts;
 use super::inside::{Turn, Wanted, addons, approval, serving};
@@ -119,7 +120,8 @@ pub(super) fn listings(t: &Tenant<'_>, input: Input<'_>) -> Vec<Listing> {
         _ => None,
     };
     let bindings = Listing { kind: Kind::ClusterRoleBinding, namespace: None };
-    let after_a_rollout = Some(bindings).filter(|listing| approval::may_be_new(t) && next != Some(*listing));
+    let after_a_rollout = apps::listing(t).or_else(|| approval::may_be_new(t).then_some(bindings));
+    let after_a_rollout = after_a_rollout.filter(|listing| next != Some(*listing));
     let counts = serving::listings(t).into_iter().filter(|listing| next != Some(*listing));
     std::iter::once(STAMPS).chain(next).chain(after_a_rollout).chain(counts).collect()
 }

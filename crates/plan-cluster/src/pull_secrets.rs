@@ -130,7 +130,7 @@ fn copy(t: &Tenant<'_>, name: &str) -> Option<Action> {
             entries,
         }))
     };
-    let entry = SecretEntry::Copy { name: (*key).into(), source: source(t, name) };
+    let entry = SecretEntry::copy(*key, source(t, name));
     match t.observed.get(&secret) {
         None => plan(None, vec![entry]),
         Some(live) if !is_copy(t, &secret, live) || deleting(live) => None,

@@ -126,30 +126,28 @@ pub fn condition<'a>(job: &'a Value, type_: &str) -> Option<&'a Value> {
     all.into_iter().flatten().find(|c| c["type"] == type_ && c["status"] == "True")
 }
 
-/// Labels of what is made for an `EtcdBackup` or an `EtcdRestore`: its name and its namespace.
+/// Kinds that have Jobs.
+pub const OWNERS: [Kind; 3] = [Kind::EtcdBackup, Kind::EtcdRestore, Kind::AppInstallation];
+
+/// Labels of what is made for an object that has Jobs: its name and its namespace.
 pub fn owner_labels(owner: Kind) -> [&'static str; 2] {
-    if owner == Kind::EtcdBackup {
-        [labels::ETCD_BACKUP, labels::ETCD_BACKUP_NAMESPACE]
-    } else {
-        [labels::ETCD_RESTORE, labels::ETCD_RESTORE_NAMESPACE]
+    match owner {
+        Kind::EtcdBackup => [labels::ETCD_BACKUP, labels::ETCD_BACKUP_NAMESPACE],
+        Kind::AppInstallation => [labels::APP_INSTALLATION, labels::APP_INSTALLATION_NAMESPACE],
+        _ => [labels::ETCD_RESTORE, labels::ETCD_RESTORE_NAMESPACE],
     }
 }
 
-/// The Jobs that an `EtcdBackup` or an `EtcdRestore` may have, by name.
-pub fn job_names(owner: Kind, name: &str) -> [String; 2] {
-    if owner == Kind::EtcdBackup {
-        [names::backup(name), names::backup_deletion(name)]
-    } else {
-        [names::restore_check(name), names::restore(name)]
+/// The Jobs that such an object may have, by name.
+pub fn job_names(owner: Kind, name: &str) -> Vec<String> {
+    match owner {
+        Kind::EtcdBackup => vec![names::backup(name), names::backup_deletion(name)],
+        Kind::AppInstallation => vec![names::app_job(name)],
+        _ => vec![names::restore_check(name), names::restore(name)],
     }
 }
 
-/// The Secret beside a Job: it has its name.
-pub fn secret_beside(job: &ObjectKey) -> ObjectKey {
-    ObjectKey { kind: Kind::Secret, ..job.clone() }
-}
-
-/// The `EtcdBackup` or `EtcdRestore` that a Job is made for, by its labels, its name and where it is.
+/// The object that a Job is made for, by its labels, its name and where it is.
 pub fn made_for(job: &Value) -> Option<ObjectKey> {
     let (own, home) = (job["metadata"]["name"].as_str()?, job["metadata"]["namespace"].as_str()?);
     if label(job, labels::MANAGED_BY) != Some(labels::MANAGED_BY_VALUE) {
@@ -159,19 +157,21 @@ pub fn made_for(job: &Value) -> Option<ObjectKey> {
         let [name, namespace] = owner_labels(kind);
         Some((kind, label(job, name)?, label(job, namespace)?))
     };
-    let (kind, name, namespace) = [Kind::EtcdBackup, Kind::EtcdRestore].into_iter().find_map(named)?;
+    let (kind, name, namespace) = OWNERS.into_iter().find_map(named)?;
     let is_there = home == namespace || names::is_control_plane_namespace(home, namespace);
     (is_there && job_names(kind, name).iter().any(|job| job == own))
         .then(|| ObjectKey::namespaced(kind, namespace, name))
 }
 
 /// Labels that a Job and the Secret beside it have both, or neither.
-pub const BESIDE: [&str; 5] = [
+pub const BESIDE: [&str; 7] = [
     labels::MANAGED_BY,
     labels::ETCD_BACKUP,
     labels::ETCD_BACKUP_NAMESPACE,
     labels::ETCD_RESTORE,
     labels::ETCD_RESTORE_NAMESPACE,
+    labels::APP_INSTALLATION,
+    labels::APP_INSTALLATION_NAMESPACE,
 ];
 
 /// Whether a Secret is that beside a Job: it has the Job's name, and both have the same labels.

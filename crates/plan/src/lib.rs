@@ -14,6 +14,7 @@ pub mod failure;
 pub mod fleet;
 pub mod gateway_hosts;
 pub mod heard;
+pub mod jobs;
 pub mod leads;
 pub mod meta_cluster;
 pub mod model;

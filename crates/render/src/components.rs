@@ -142,7 +142,9 @@ mod tests {
     use super::*;
     use crate::{
         Catalog, KUBERNETES,
-        values::{AccessValues, ApiProxyValues, CoreDnsValues, EndpointValues, JoinValues, KubeProxyValues},
+        values::{
+            AccessValues, ApiProxyValues, AppsValues, CoreDnsValues, EndpointValues, JoinValues, KubeProxyValues,
+        },
     };
 
     /// Every path into the values that a template may name.
@@ -178,6 +180,7 @@ mod tests {
             .collect();
         let tenant = [
             ("tenant/api-proxy", known(&ApiProxyValues::default())),
+            ("tenant/apps", known(&AppsValues::default())),
             ("tenant/access", known(&AccessValues::default())),
             ("tenant/endpoint", known(&EndpointValues::default())),
             ("tenant/join", known(&JoinValues::default())),

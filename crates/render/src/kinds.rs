@@ -113,6 +113,10 @@ kinds! {
     EtcdBackupSchedule: BERTH, "v1alpha1", "etcdbackupschedules", Namespaced, Applied;
     /// `berth.dev/v1alpha1` EtcdRestore (created where a lost quorum is restored by itself).
     EtcdRestore: BERTH, "v1alpha1", "etcdrestores", Namespaced, Applied;
+    /// `berth.dev/v1alpha1` App (read; its status and finalizers are written).
+    App: BERTH, "v1alpha1", "apps", Namespaced, Observed;
+    /// `berth.dev/v1alpha1` AppInstallation.
+    AppInstallation: BERTH, "v1alpha1", "appinstallations", Namespaced, Applied;
     /// `berth.dev/v1alpha1` ClusterRevision.
     ClusterRevision: BERTH, "v1alpha1", "clusterrevisions", Namespaced, Applied;
     /// `apps/v1` StatefulSet.
@@ -184,9 +188,10 @@ impl Kind {
     /// rule.
     pub fn verbs(self, place: Place) -> &'static [&'static str] {
         match (place, self) {
-            (Place::Everywhere, Self::Namespace | Self::EtcdBackup | Self::EtcdBackupSchedule) => {
-                &["get", "list", "watch", "create", "patch", "delete"]
-            }
+            (
+                Place::Everywhere,
+                Self::Namespace | Self::EtcdBackup | Self::EtcdBackupSchedule | Self::AppInstallation,
+            ) => &["get", "list", "watch", "create", "patch", "delete"],
             // Both go with their namespace.
             (Place::Everywhere, Self::RoleBinding)
             | (Place::ControlPlane, Self::NetworkAttachmentDefinition | Self::ServiceAccount) => {
@@ -197,7 +202,7 @@ impl Kind {
                 Place::Everywhere,
                 Self::NetworkAttachmentDefinition | Self::StorageClass | Self::PersistentVolume | Self::ClusterRole,
             ) => &["get"],
-            (Place::Everywhere, Self::ClusterAccess | Self::Cluster | Self::EtcdCluster) => {
+            (Place::Everywhere, Self::ClusterAccess | Self::Cluster | Self::EtcdCluster | Self::App) => {
                 &["get", "list", "watch", "patch"]
             }
             (Place::Everywhere, Self::EtcdRestore) => &["get", "list", "watch", "create", "patch"],

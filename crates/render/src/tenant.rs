@@ -13,7 +13,7 @@ use crate::{
     Kind, Object, ObjectKey, RenderError, TemplateSet,
     components::documents,
     finish::finish_inside,
-    values::{AccessValues, ApiProxyValues, CoreDnsValues, EndpointValues, JoinValues, KubeProxyValues},
+    values::{AccessValues, ApiProxyValues, AppsValues, CoreDnsValues, EndpointValues, JoinValues, KubeProxyValues},
 };
 
 /// A set of objects inside a tenant, with what its templates are rendered from.
@@ -22,6 +22,8 @@ use crate::{
 pub enum TenantSet {
     /// Rights of the tenant's admins, and of API servers at kubelets.
     Access(AccessValues),
+    /// Rights of whoever installs apps, while there are any.
+    Apps(AppsValues),
     /// Where the tenant's `kubernetes` Service leads.
     Endpoint(EndpointValues),
     /// What `kubeadm join` needs.
@@ -58,6 +60,7 @@ impl TenantSet {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Access(_) => "access",
+            Self::Apps(_) => "apps",
             Self::Endpoint(_) => "endpoint",
             Self::Join(_) => "join",
             Self::CoreDns(_) => "coredns",
@@ -167,13 +170,14 @@ mod tests {
     fn every_set_has_a_stamp_and_its_objects_are_listed() {
         let sets = [
             TenantSet::Access(AccessValues::default()),
+            TenantSet::Apps(AppsValues::default()),
             TenantSet::Endpoint(EndpointValues::default()),
             TenantSet::Join(JoinValues::default()),
             TenantSet::CoreDns(CoreDnsValues::default()),
             TenantSet::KubeProxy(KubeProxyValues::default()),
             TenantSet::ApiProxy(ApiProxyValues::default()),
         ];
-        let names = ["access", "endpoint", "join", "coredns", "kube-proxy", "api-proxy"];
+        let names = ["access", "apps", "endpoint", "join", "coredns", "kube-proxy", "api-proxy"];
         assert_eq!(sets.each_ref().map(TenantSet::name), names);
         for minor in Catalog::builtin().minors() {
             let (tenant, pinned) =

@@ -38,7 +38,7 @@ pub(super) fn of(plan: &SecretPlan, observed: &Observed, now: Timestamp) -> Secr
                 // The CA's own digest: what runs with it does not restart for a copy.
                 facts.digests.insert(name.clone(), digest(issuer, "tls.crt"));
             }
-            SecretEntry::Copy { name, source } => _ = facts.digests.insert(name.clone(), digest(source, name)),
+            SecretEntry::Copy { name, source, of } => _ = facts.digests.insert(name.clone(), digest(source, of)),
             SecretEntry::AuditWebhook { source } => {
                 let read = observed.secrets.get(source).and_then(|f| f.audit_webhook.as_ref()?.as_ref().ok());
                 facts.digests.insert(AUDIT_KUBECONFIG.into(), read.map_or_else(|| UNKNOWN.to_owned(), Clone::clone));

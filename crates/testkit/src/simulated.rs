@@ -111,7 +111,7 @@ impl World {
                 pair(name, berth_pki::issue(spec, &cert, &key, self.sim.now).unwrap())
             }
             SecretEntry::CaCopy { name, issuer } => vec![(name.clone(), ca(issuer).0)],
-            SecretEntry::Copy { name, source } => vec![(name.clone(), self.data[source][name].clone())],
+            SecretEntry::Copy { name, source, of } => vec![(name.clone(), self.data[source][of].clone())],
             SecretEntry::AuditWebhook { source } => {
                 let text = berth_pki::webhook_kubeconfig(&self.data[source]["kubeconfig"]).unwrap();
                 vec![("kubeconfig".into(), text.expose_bytes().to_vec())]

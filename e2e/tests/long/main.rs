@@ -4,6 +4,7 @@
 mod access;
 mod addons;
 mod api_proxy;
+mod apps;
 mod audit;
 mod backup;
 mod canary;

@@ -282,14 +282,15 @@ impl Demo {
     /// Imports images that this cluster has not got yet.
     fn load(&self, images: &Images) -> Result<()> {
         let uid = output(self.kubectl().args(["get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}"]))?;
-        let all = [&images.operator, &images.agent, &images.backup, &images.gateway, &images.access, &images.api_proxy];
-        let want = format!("{uid} {}\n", all.map(|image| image.tag.as_str()).join(" "));
+        let all = images.all();
+        let tags: Vec<&str> = all.iter().map(|image| image.tag.as_str()).collect();
+        let want = format!("{uid} {}\n", tags.join(" "));
         let mark = self.dir.join("images/loaded");
         if fs::read_to_string(&mark).is_ok_and(|have| have == want) {
             return Ok(());
         }
         println!("loading images");
-        run(devcluster().args(["load", "--name", &self.cluster]).args(all.map(|image| &image.archive)))?;
+        run(devcluster().args(["load", "--name", &self.cluster]).args(all.iter().map(|image| &image.archive)))?;
         write_if_changed(&mark, want.as_bytes(), 0o644).map(|_| ())
     }
 
@@ -303,6 +304,9 @@ impl Demo {
             format!("apiProxy.image.tag={}", images.api_proxy.tag),
             "operator.logJSON=false".to_owned(),
         ];
+        if let Some(apps) = &images.apps {
+            values.extend(["apps.enabled=true".to_owned(), format!("apps.image.tag={}", apps.tag)]);
+        }
         values.extend_from_slice(more);
         self.install(&values)
     }

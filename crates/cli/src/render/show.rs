@@ -67,7 +67,7 @@ fn entry(entry: &SecretEntry) -> Value {
             with(certificate(spec), &[("keys", keys), ("issuer", json!(issuer.to_string()))])
         }
         SecretEntry::CaCopy { name, issuer } => json!({"keys": [name], "copyOf": format!("{issuer}, tls.crt")}),
-        SecretEntry::Copy { name, source } => json!({"keys": [name], "copyOf": source.to_string()}),
+        SecretEntry::Copy { name, source, .. } => json!({"keys": [name], "copyOf": source.to_string()}),
         SecretEntry::AuditWebhook { source } => json!({"keys": [AUDIT_KUBECONFIG], "copyOf": source.to_string()}),
         SecretEntry::ServiceAccountKey => {
             json!({"keys": ["tls.crt", "tls.key"], "keyPair": "signs service-account tokens"})

@@ -9,7 +9,7 @@ use super::watches::Watches;
 use crate::context::Context;
 use crate::memory;
 use berth_api::cluster::{Cluster, ClusterStatus};
-use berth_api::{EtcdCluster, labels, names};
+use berth_api::{AppInstallation, EtcdCluster, labels, names};
 use berth_kubeio::{ResourceRef, observe_cluster, without_network};
 use berth_plan::MetaCluster;
 use berth_plan::fleet::TenantId;
@@ -41,18 +41,22 @@ impl Controller for Cluster {
     fn watches(watches: Watches<Self>) -> Watches<Self> {
         let watches = watches.namespaces().metadata::<Service>().metadata::<EtcdCluster>();
         let watches = watches.metadata::<NetworkPolicy>().metadata::<PodDisruptionBudget>();
+        let apps = watches.settings.apps.are_enabled();
+        let watches = if apps { watches.specs::<AppInstallation>() } else { watches };
         let routes = watches.settings.gateway.as_ref().is_some_and(|gateway| gateway.has(Engine::GatewayAPI));
         let watches = if routes { watches.optional::<TlsRoute>() } else { watches };
         watches.status::<Deployment>().status::<StatefulSet>().status::<Pod>()
     }
 
     /// By labels, since owner references do not cross namespaces; and only in the control-plane namespace, or that itself: anybody may put
-    /// the labels on objects elsewhere.
+    /// the labels on objects elsewhere. Beside the `Cluster` only an `AppInstallation` is one, which only Berth writes.
     fn owner(child: &ObjectMeta) -> Option<Request<Self>> {
         let all = child.labels.as_ref()?;
         let (name, namespace) = (all.get(labels::CLUSTER_NAME)?, all.get(labels::CLUSTER_NAMESPACE)?);
         let place = child.namespace.as_ref().or(child.name.as_ref())?;
-        (*place == names::control_plane_namespace(namespace, name)).then(|| ObjectRef::new(name).within(namespace))
+        let is_app = place == namespace && all.contains_key(labels::APP);
+        let is_inside = *place == names::control_plane_namespace(namespace, name);
+        (is_inside || is_app).then(|| ObjectRef::new(name).within(namespace))
     }
 
     async fn observe(ctx: &Context, cluster: &Self, meta: &Arc<MetaCluster>, now: Timestamp) -> Observed<IdleCheck> {

@@ -1,5 +1,7 @@
 //! The controllers. A row in [`ALL`] runs one and counts it in metrics.
 
+mod app;
+mod app_installation;
 mod cluster;
 mod driver;
 mod etcd_backup;
@@ -14,7 +16,7 @@ mod tests;
 mod watches;
 
 use crate::context::Context;
-use berth_api::{Cluster, EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore};
+use berth_api::{App, AppInstallation, Cluster, EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore};
 use berth_render::Kind;
 use driver::Controller;
 use futures::future::BoxFuture;
@@ -33,8 +35,15 @@ pub struct Row {
 }
 
 /// All of them.
-pub const ALL: &[Row] =
-    &[row::<Cluster>(), row::<EtcdCluster>(), row::<EtcdBackup>(), row::<EtcdBackupSchedule>(), row::<EtcdRestore>()];
+pub const ALL: &[Row] = &[
+    row::<Cluster>(),
+    row::<EtcdCluster>(),
+    row::<EtcdBackup>(),
+    row::<EtcdBackupSchedule>(),
+    row::<EtcdRestore>(),
+    row::<App>(),
+    row::<AppInstallation>(),
+];
 
 const fn row<C: Controller>() -> Row {
     Row { name: C::NAME, kind: C::KIND, run: |ctx, stop| Box::pin(driver::run::<C>(ctx, stop)) }

@@ -124,6 +124,39 @@ impl<C: Controller> Watches<C> {
         self
     }
 
+    /// Changes of a kind of children whose status says nothing to their owner, by metadata alone.
+    pub(super) fn specs<K>(self) -> Self
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
+        let all = watcher(Api::<PartialObjectMeta<K>>::all(self.client.clone()), in_pages().labels(C::CHILDREN));
+        let all = all.modify(|o| o.metadata.managed_fields = None).backoff(Backoff::for_watches());
+        // One that is gone has no other hash than it had.
+        let all = all.touched_objects().predicate_filter(by_people, PredicateConfig::default());
+        self.with(all)
+    }
+
+    /// What people change in objects of a kind of which a controller's own objects mean some: all that mean it are reconciled.
+    pub(super) fn on<K>(mut self, means: impl Fn(&ObjectMeta, &ObjectMeta) -> bool + Send + Sync + 'static) -> Self
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
+        let all = watcher(Api::<PartialObjectMeta<K>>::all(self.client.clone()), in_pages());
+        let all = all.modify(|o| o.metadata.managed_fields = None).backoff(Backoff::for_watches());
+        let all = all.touched_objects().predicate_filter(by_people, PredicateConfig::default());
+        let (idle_objects, objects) = (self.idle_objects.clone(), self.objects.clone());
+        let concerned = move |other: PartialObjectMeta<K>| -> Vec<Request<C>> {
+            let all = objects.state().into_iter().filter(|own| means(&own.metadata, &other.metadata));
+            let concerned: Vec<Request<C>> = all.map(|object| ObjectRef::from_obj(&*object)).collect();
+            for object in &concerned {
+                idle_objects.invalidate(object);
+            }
+            concerned
+        };
+        self.controller = self.controller.watches_stream(all, concerned);
+        self
+    }
+
     /// All changes of a kind of children, by metadata alone; those of a status tell by their resourceVersion.
     pub(super) fn metadata<K>(self) -> Self
     where

@@ -8,6 +8,7 @@ mod common;
 #[path = "../../../etcdio/tests/common/mod.rs"]
 mod real;
 
+mod apps;
 mod backup;
 mod etcd_life;
 mod etcd_versions;

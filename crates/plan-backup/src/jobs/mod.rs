@@ -1,88 +1,57 @@
-//! Tasks that run as Jobs beside an etcd, for an object of Berth's: [`JobTemplate`] describes one, [`JobOwner`] makes it, looks after it and
-//! deletes it, and [`JobStatus`] says how it goes.
+//! Jobs of backups and restores, made as all are ([`berth_plan::jobs`]): what they have of a store's.
 
-mod proxy;
-mod status;
 mod template;
 
 use crate::store::ResolvedStore;
-use berth_api::backup::keys;
+use berth_api::backup::{At, Failure, Outcome, Task, keys};
 use berth_api::conditions::Reason;
-use berth_api::{labels, names};
-use berth_plan::model::{Action, SecretEntry, SecretPlan, Stage, State};
-use berth_plan::object_meta::{self, label, version_of};
-use berth_plan::objects::foreign;
-use berth_plan::observed::Observed;
-use berth_plan::settings::Settings;
-use berth_plan::{Input, backup_jobs};
+use berth_api::names;
+use berth_plan::Input;
+use berth_plan::backup_jobs::{self, DEADLINE};
+use berth_plan::jobs::{self, JobKind};
+use berth_plan::model::{SecretEntry, SecretPlan, Stage, State};
 use berth_render::{Kind, ObjectKey};
-use jiff::Timestamp;
-use serde_json::Value;
-use std::collections::BTreeMap;
+use std::ops::Deref;
 
-pub(crate) use status::{JobStatus, reason};
-pub(crate) use template::{JobTemplate, Volume, task_of};
+pub(crate) use berth_plan::jobs::Volume;
+pub(crate) use template::{JobTemplate, task_of};
 
-/// The object that Jobs are made for.
+/// What became of a Job.
+pub(crate) type JobStatus = jobs::JobStatus<Outcome>;
+
+/// The container of a Job's pod.
+const CONTAINER: &str = "backup";
+
+/// The object that Jobs are made for. Pods of its Jobs are to NetworkPolicies what takes backups, whichever it is.
 #[derive(Clone, Debug)]
-pub(crate) struct JobOwner<'a> {
-    observed: &'a Observed,
-    settings: &'a Settings,
-    now: Timestamp,
-    /// Labels of everything that is made for it.
-    pub(crate) labels: BTreeMap<&'static str, &'a str>,
-    /// Those by which it is known: of its name and its namespace.
-    known_by: [&'static str; 2],
+pub(crate) struct JobOwner<'a>(jobs::JobOwner<'a>);
+
+impl<'a> Deref for JobOwner<'a> {
+    type Target = jobs::JobOwner<'a>;
+
+    fn deref(&self) -> &jobs::JobOwner<'a> {
+        &self.0
+    }
 }
 
 impl<'a> JobOwner<'a> {
-    /// Pods of its Jobs are to NetworkPolicies what takes backups, whichever it is.
     pub(crate) fn new<K: kube_core::Resource>(input: Input<'a, K>, kind: Kind) -> Self {
-        let known_by = backup_jobs::owner_labels(kind);
-        let labels = [
-            (labels::MANAGED_BY, labels::MANAGED_BY_VALUE),
-            (labels::COMPONENT, names::ETCD_BACKUP),
-            (known_by[0], input.name()),
-            (known_by[1], input.namespace()),
-        ];
-        let Input { observed, settings, now, .. } = input;
-        Self { observed, settings, now, labels: labels.into(), known_by }
-    }
-
-    pub(crate) fn is_ours(&self, object: &Value) -> bool {
-        self.known_by.iter().all(|name| label(object, name) == self.labels.get(name).copied())
-    }
-
-    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&'a Value> {
-        self.observed.get(key).filter(|o| self.is_ours(o))
+        let kind = JobKind {
+            container: CONTAINER,
+            component: names::ETCD_BACKUP,
+            known_by: backup_jobs::owner_labels(kind),
+            deadline: DEADLINE,
+            // One that writes to a member's volume may do so still, whoever gives it up.
+            outlasts: |job| matches!(task_of(job), Some(Task::Restore(_))),
+        };
+        Self(jobs::JobOwner::new(input, kind))
     }
 
     /// Creates a Job, after the Secret beside it. Err: what is awaited.
     pub(crate) fn create(&self, stage: &mut Stage, key: &ObjectKey, job: &JobTemplate<'_>) -> Result<State, State> {
         let secret = self.credentials(job.store, key)?;
-        let object = job.object(self, key).map_err(|error| State::blocked(Reason::Error, error))?;
-        stage.actions.extend(secret.map(Action::Secret));
-        stage.actions.push(Action::Create(object));
-        Ok(State::waiting(format!("{key} to be created")))
-    }
-
-    /// Deletes a Job and, before it, the Secret beside it: it is found by the Job, and has nobody else. True: both are gone.
-    pub(crate) fn clean(&self, stage: &mut Stage, job: &ObjectKey) -> bool {
-        let secret = self.clean_secret(stage, job);
-        self.delete(stage, job) && secret
-    }
-
-    /// Deletes the Secret beside a Job. True: it is gone.
-    pub(crate) fn clean_secret(&self, stage: &mut Stage, job: &ObjectKey) -> bool {
-        self.delete(stage, &backup_jobs::secret_beside(job))
-    }
-
-    fn delete(&self, stage: &mut Stage, key: &ObjectKey) -> bool {
-        let Some(live) = self.get(key) else { return true };
-        if !object_meta::deleting(live) {
-            stage.actions.push(Action::delete(key, live, None));
-        }
-        false
+        let shape = job.shape(self, key).map_err(|error| State::blocked(Reason::Error, error))?;
+        self.0.create(stage, shape, secret)
     }
 
     /// The Secret beside a Job, if it is not as it should be: a copy of the store's, since a pod takes only Secrets of its own namespace.
@@ -99,23 +68,19 @@ impl<'a> JobOwner<'a> {
             return Err(missing(format!("key {lacks} of {source}")));
         }
         wanted.extend(Some(keys::SESSION_TOKEN).filter(|key| facts.digests.contains_key(*key)));
-        let key = backup_jobs::secret_beside(job);
-        let live = self.observed.get(&key);
-        if live.is_some_and(|o| !self.is_ours(o)) {
-            return Err(foreign(&key));
-        }
-        let has = self.observed.secrets.get(&key);
+        let entry = |name: &&str| SecretEntry::copy(*name, source.clone());
+        let plan = self.secret(job, wanted.iter().map(entry).collect())?;
+        let has = self.observed.secrets.get(&plan.key);
         let same = |name: &&str| has.and_then(|h| h.digests.get(*name)) == facts.digests.get(*name);
-        if live.is_some() && wanted.iter().all(same) {
-            return Ok(None);
-        }
-        let entry = |name: &&str| SecretEntry::Copy { name: (*name).to_owned(), source: source.clone() };
-        Ok(Some(SecretPlan {
-            key,
-            type_: "Opaque".into(),
-            labels: self.labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
-            existing: live.map(version_of),
-            entries: wanted.iter().map(entry).collect(),
-        }))
+        Ok((plan.existing.is_none() || !wanted.iter().all(same)).then_some(plan))
+    }
+}
+
+/// The reason that a condition has for it.
+pub(crate) fn reason(failure: &Failure) -> Reason {
+    match failure.at {
+        At::Store => Reason::StoreUnavailable,
+        At::Proof | At::Damaged => Reason::BackupNotProven,
+        At::Etcd | At::Other => Reason::BackupFailed,
     }
 }

@@ -1,25 +1,21 @@
 //! The Job: a container with etcd's image, which has etcd's programs of the members' version, and `berth-backup` on a volume in it, as
-//! the agent is in the members (ADR 13). It has no token, and nothing of it is pinned: it is over before the next operator comes.
+//! the agent is in the members (ADR 13).
 
 use super::JobOwner;
-use super::proxy;
-use super::status::CONTAINER;
 use crate::store::ResolvedStore;
 use berth_api::EtcdCluster;
-use berth_api::backup::{GIVE_UP, TASK, Task};
+use berth_api::backup::{TASK, Task};
 use berth_api::common::AgentDelivery;
 use berth_api::labels;
 use berth_plan::Settings;
-use berth_plan::backup_jobs::DEADLINE;
+use berth_plan::jobs::{JobShape, Volume, env_of, pod_security, restricted, variables};
 use berth_plan::meta_cluster::pull_secrets::is_reserved_in;
 use berth_plan::workload;
-use berth_render::{Object, ObjectKey, lay_over};
+use berth_render::{ObjectKey, lay_over};
 use serde_json::{Map, Value, json};
 
 /// A snapshot of 10 GiB at most, and what is restored of it: a store of a team fills no node.
 const SCRATCH: &str = "21Gi";
-/// User of the processes.
-const USER: i64 = 65532;
 
 /// A task that runs as a Job.
 #[derive(Clone, Debug)]
@@ -51,30 +47,7 @@ impl<'a> JobTemplate<'a> {
         Self { task, store, image, etcd, labels, args, volumes, pod: Map::new(), ttl: None }
     }
 
-    pub(super) fn object(&self, owner: &JobOwner<'_>, key: &ObjectKey) -> Result<Object, String> {
-        let mut labels = owner.labels.clone();
-        let template = json!({"metadata": {"labels": labels}, "spec": self.pod(owner, key)?});
-        labels.extend(self.labels.iter().copied());
-        let mut job = json!({
-            "apiVersion": "batch/v1", "kind": "Job",
-            "metadata": {"name": key.name, "namespace": key.namespace, "labels": labels},
-            "spec": {
-                "backoffLimit": 2,
-                "activeDeadlineSeconds": DEADLINE,
-                "podFailurePolicy": {"rules": [{
-                    "action": "FailJob",
-                    "onExitCodes": {"containerName": CONTAINER, "operator": "In", "values": [GIVE_UP]},
-                }]},
-                "template": template,
-            },
-        });
-        if let Some(ttl) = self.ttl {
-            job["spec"]["ttlSecondsAfterFinished"] = ttl.into();
-        }
-        Object::new(job)
-    }
-
-    fn pod(&self, owner: &JobOwner<'_>, key: &ObjectKey) -> Result<Value, String> {
+    pub(super) fn shape(&self, owner: &JobOwner<'_>, key: &ObjectKey) -> Result<JobShape<'_>, String> {
         let task = serde_json::to_string(&self.task).map_err(|e| e.to_string())?;
         let fixed = ["--etcd-pki=/etc/berth/etcd", "--credentials=/etc/berth/store", "--scratch=/scratch"];
         let args: Vec<&str> = fixed.into_iter().chain(self.args.iter().map(String::as_str)).collect();
@@ -86,37 +59,26 @@ impl<'a> JobTemplate<'a> {
         volumes.extend(self.volumes.iter().cloned());
         let mut env = vec![json!({"name": TASK, "value": task})];
         if self.store.store.directory.is_empty() {
-            env.extend(proxy::variables(owner.settings, owner.observed, &self.store.store.endpoint));
+            env.extend(variables(owner.settings, owner.observed, &self.store.store.endpoint));
         }
-        let mut pod = json!({
-            "restartPolicy": "Never",
-            "automountServiceAccountToken": false,
-            "enableServiceLinks": false,
-            "terminationGracePeriodSeconds": 5,
-            "securityContext": {
-                "runAsNonRoot": true, "runAsUser": USER, "runAsGroup": USER, "fsGroup": USER,
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
-            "containers": [{
-                "name": CONTAINER,
-                "image": self.image,
-                "command": ["/berth/berth-backup", "run"],
-                "args": args,
-                "env": env,
-                // A restored etcd loads all keys into memory.
-                "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "4Gi"}},
-                "volumeMounts": volumes.iter().map(Volume::mount).collect::<Vec<_>>(),
-                "securityContext": restricted(),
-            }],
-            "volumes": volumes.iter().map(Volume::volume).collect::<Vec<_>>(),
+        let mut container = json!({
+            "image": self.image,
+            "command": ["/berth/berth-backup", "run"],
+            "args": args,
+            "env": env,
+            // A restored etcd loads all keys into memory.
+            "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "4Gi"}},
         });
         let (defaults, helpers) = (&owner.settings.helpers, self.etcd.map(|etcd| &etcd.spec.helpers));
         for layer in &workload::job(defaults, helpers) {
-            lay_over(&mut pod["containers"][0], layer);
+            lay_over(&mut container, layer);
         }
+        let mut pod = Map::new();
         if self.store.secret.is_none() {
             // Else each Job changes the group of each file on it.
-            pod["securityContext"]["fsGroupChangePolicy"] = "OnRootMismatch".into();
+            let mut security = pod_security();
+            security["fsGroupChangePolicy"] = "OnRootMismatch".into();
+            pod.insert("securityContext".into(), security);
         }
         if owner.settings.agent_delivery == AgentDelivery::InitContainer {
             let mut install = install(&owner.settings.backups.image);
@@ -124,14 +86,13 @@ impl<'a> JobTemplate<'a> {
             for layer in &workload::helpers(defaults.resources.as_ref(), asked) {
                 lay_over(&mut install, layer);
             }
-            bound_by(&mut install, &pod["containers"][0]);
-            pod["initContainers"] = json!([install]);
+            bound_by(&mut install, &container);
+            pod.insert("initContainers".into(), json!([install]));
         }
-        if let Some(fields) = pod.as_object_mut() {
-            fields.extend(self.etcd.map(|etcd| placement(etcd, owner.settings)).unwrap_or_default());
-            fields.extend(self.pod.clone());
-        }
-        Ok(pod)
+        pod.extend(self.etcd.map(|etcd| placement(etcd, owner.settings)).unwrap_or_default());
+        pod.extend(self.pod.clone());
+        let (key, labels) = (key.clone(), self.labels.clone());
+        Ok(JobShape { key, labels, container, volumes, pod, retries: 2, ttl: self.ttl })
     }
 
     /// The store's credentials, or, of one that is a volume, its claim.
@@ -143,37 +104,7 @@ impl<'a> JobTemplate<'a> {
         }
         let claim = json!({"persistentVolumeClaim": {"claimName": store.bucket}});
         let read_only = matches!(self.task, Task::Check(_) | Task::Restore(_));
-        Volume { read_only, ..Volume::new("store", &store.directory, claim) }
-    }
-}
-
-/// A volume of the pod, and where its container has it.
-#[derive(Clone, Debug)]
-pub(crate) struct Volume<'a> {
-    name: &'a str,
-    path: &'a str,
-    source: Value,
-    read_only: bool,
-}
-
-impl<'a> Volume<'a> {
-    /// One that can be written to, as far as its source can.
-    pub(crate) fn new(name: &'a str, path: &'a str, source: Value) -> Self {
-        Self { name, path, source, read_only: false }
-    }
-
-    fn volume(&self) -> Value {
-        let mut volume = self.source.clone();
-        volume["name"] = self.name.into();
-        volume
-    }
-
-    fn mount(&self) -> Value {
-        let mut mount = json!({"name": self.name, "mountPath": self.path});
-        if self.read_only {
-            mount["readOnly"] = true.into();
-        }
-        mount
+        Volume::new("store", &store.directory, claim).read_only(read_only)
     }
 }
 
@@ -210,13 +141,7 @@ fn bound_by(install: &mut Value, container: &Value) {
 
 /// The task of a Job that is there.
 pub(crate) fn task_of(job: &Value) -> Option<Task> {
-    let env = job.pointer("/spec/template/spec/containers/0/env")?.as_array()?;
-    let task = env.iter().find(|e| e["name"] == TASK)?;
-    serde_json::from_str(task["value"].as_str()?).ok()
-}
-
-fn restricted() -> Value {
-    json!({"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]}})
+    serde_json::from_str(env_of(job, TASK)?).ok()
 }
 
 /// Those of the etcd, and beside them the platform's, whose images a Job runs. Without any of its own, admission gives a pod the platform's.

@@ -5,7 +5,7 @@ use super::approval;
 use super::facts::{cluster_dns, no_address, serving};
 use crate::subject::Tenant;
 use crate::validate::kubelet;
-use crate::{endpoint, pki, vpc};
+use crate::{apps, endpoint, pki, vpc};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use berth_api::version::{Minor, Version};
@@ -23,6 +23,8 @@ use serde_json::{Map, Value};
 pub struct Wanted {
     minor: Minor,
     sets: [TenantSet; 3],
+    /// There are apps in it.
+    has_apps: bool,
     /// Of the spec, whose templates the tenant is pinned to.
     version: Version,
     pub(super) addons: Addons,
@@ -40,14 +42,29 @@ impl Wanted {
         // The stamp says what is asked for, also where that is refused and not written: what differs afterwards is no edit.
         join.kubelet.clone_from(&t.cluster.spec.kubelet.config);
         let sets = [TenantSet::Access(access()), TenantSet::Endpoint(slice(t)?), TenantSet::Join(join)];
-        Ok(Self { minor: version.minor(), sets, version: t.pin().version, addons: Addons::decide(t)?, kubelet_refused })
+        let has_apps = apps::are_wanted(t);
+        Ok(Self {
+            minor: version.minor(),
+            sets,
+            has_apps,
+            version: t.pin().version,
+            addons: Addons::decide(t)?,
+            kubelet_refused,
+        })
     }
 
     /// All sets in the order in which they are applied, each with its stamp as the last object.
     pub(crate) fn sets(&self) -> Result<Vec<Vec<Object>>, RenderError> {
         // An operator that does not know the minor leaves what a newer one wrote.
         let Some(templates) = Catalog::builtin().tenant(self.minor) else { return Ok(vec![]) };
-        self.sets.iter().map(|set| render_tenant_set(templates, set)).collect()
+        let apps = self.has_apps.then(apps::set);
+        self.sets.iter().chain(&apps).map(|set| render_tenant_set(templates, set)).collect()
+    }
+
+    /// The objects of the set of apps, if that is to be gone.
+    pub(super) fn apps_off(&self) -> Result<Vec<Object>, RenderError> {
+        let templates = Catalog::builtin().tenant(self.minor).filter(|_| !self.has_apps);
+        templates.map_or(Ok(vec![]), |templates| render_tenant_set(templates, &apps::set()))
     }
 
     /// Whether an object stays as it is, whatever is asked for.
@@ -95,8 +112,13 @@ impl Wanted {
         let sets = self.sets().unwrap_or_default();
         let addons = self.addons().unwrap_or_default();
         let in_listing = |object: &&Object| listing.holds(object.key());
+        let is_left = |object: &Object| {
+            let live = read.get(object.key()).flatten();
+            live.is_some_and(|live| label(live, labels::TENANT_SET) == Some(apps::set().name()))
+        };
         sets.iter().flatten().filter(in_listing).all(in_sync)
             && self.left(read).is_none()
+            && !self.apps_off().unwrap_or_default().iter().filter(in_listing).any(is_left)
             && addons.iter().all(|(addon, objects)| {
                 let is_ours = |live: &Value| label(live, labels::TENANT_SET) == Some(addon.set.name());
                 let is_gone = |o: &Object| read.get(o.key()).is_some_and(|live| !live.is_some_and(is_ours));

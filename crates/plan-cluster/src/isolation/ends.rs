@@ -13,6 +13,10 @@ pub(crate) enum End {
     Backup,
     /// The stores of backups.
     Stores,
+    /// Pods that install apps, where there are any.
+    Apps,
+    /// The registries of charts.
+    Registries,
     /// Berth's operator.
     Operator,
     /// The meta cluster's DNS.
@@ -38,6 +42,8 @@ pub(crate) enum Port {
     Any,
     /// The ports of the stores' endpoints.
     Stores,
+    /// The ports of the registries.
+    Registries,
 }
 
 /// A row.

@@ -10,10 +10,12 @@ mod pod;
 pub(super) mod private;
 mod ranges;
 
+use super::apps;
 use super::endpoint::{limits_of_berths, only_from};
 use super::ours::ensure_manifest;
 use super::subject::Tenant;
 use super::validate::without_ranges;
+use allows::There;
 use berth_api::{labels, names};
 use berth_plan::meta_cluster::addresses::{Closed, MetaRanges};
 use berth_plan::model::{Stage, State};
@@ -38,25 +40,29 @@ const ACCESS: [(&str, &str); 2] = [("app.kubernetes.io/name", "berth"), (labels:
 
 /// Puts the policies into the stage. Without them no pod is started.
 pub(super) fn policies(t: &Tenant<'_>, stage: &mut Stage) {
-    let there = t.get(Kind::NetworkPolicy, names::APISERVER).is_some();
+    let are_there = t.get(Kind::NetworkPolicy, names::APISERVER).is_some();
     let known = match &t.observed.meta.addresses {
         Ok(ranges) => Some(ranges),
         Err(why) => {
-            if !there && !matches!(stage.state, State::Blocked { .. }) {
+            if !are_there && !matches!(stage.state, State::Blocked { .. }) {
                 stage.actions.clear();
                 stage.state = without_ranges(why);
             }
             None
         }
     };
-    let backups = t.settings.backups.are_enabled();
-    let pods =
-        allows::pods().filter(|end| backups || *end != End::Backup).filter_map(|end| Some((name(end)?, Some(end))));
+    let there = there(t);
+    let pods = allows::pods().filter(|end| there.has(*end)).filter_map(|end| Some((name(end)?, Some(end))));
     for (name, end) in [(DEFAULT_DENY, None)].into_iter().chain(pods) {
-        let needs_ranges = end == Some(API) || end == Some(End::Backup) && t.settings.backups.peers.is_empty();
+        let needs_ranges = match end {
+            Some(API) => true,
+            Some(End::Backup) => t.settings.backups.peers.is_empty(),
+            Some(End::Apps) => t.settings.apps.peers.is_empty(),
+            _ => false,
+        };
         match (known, needs_ranges) {
             (Some(ranges), _) => put(t, stage, name, &spec(t, end, ranges)),
-            (None, false) if there => put(t, stage, name, &spec(t, end, &MetaRanges::default())),
+            (None, false) if are_there => put(t, stage, name, &spec(t, end, &MetaRanges::default())),
             // What is there stays as it is.
             (None, _) => stage.owns.push(t.key(Kind::NetworkPolicy, name)),
         }
@@ -73,11 +79,17 @@ fn put(t: &Tenant<'_>, stage: &mut Stage, name: &str, spec: &Value) {
     ensure_manifest(stage, t.observed, object);
 }
 
+/// What is there of what not each tenant has.
+fn there(t: &Tenant<'_>) -> There {
+    There { backups: t.settings.backups.are_enabled(), apps: apps::have_a_way_out(t) }
+}
+
 /// The component's name, if its pods are a tenant's.
 fn name(end: End) -> Option<&'static str> {
     match end {
         End::Etcd => Some(names::ETCD),
         End::Backup => Some(names::ETCD_BACKUP),
+        End::Apps => Some(names::APPS),
         End::Component(binary) => Some(binary.name()),
         _ => None,
     }
@@ -87,7 +99,7 @@ fn name(end: End) -> Option<&'static str> {
 /// not listed is denied.
 fn spec(t: &Tenant<'_>, of: Option<End>, meta: &MetaRanges) -> Value {
     let rules = |mine: fn(&Allow) -> End, other: fn(&Allow) -> End, key: &str| -> Vec<Value> {
-        let rows: Vec<&Allow> = allows::all(t.settings.backups.are_enabled()).filter(|a| of == Some(mine(a))).collect();
+        let rows: Vec<&Allow> = allows::all(there(t)).filter(|a| of == Some(mine(a))).collect();
         let other = |a: &Allow| match other(a) {
             End::Anyone if of == Some(API) && only_from(t).is_some() => End::Gateway,
             other => other,
@@ -126,6 +138,14 @@ fn rule(t: &Tenant<'_>, other: End, port: Port, key: &str, meta: &MetaRanges) ->
         Port::Tcp(n) => rule["ports"] = json!([tcp(n)]),
         Port::Dns => rule["ports"] = json!([{"protocol": "UDP", "port": 53}, tcp(53)]),
         Port::Stores => rule["ports"] = by_proxy::store_ports(t.settings).into_iter().map(tcp).collect(),
+        Port::Registries => {
+            let ports = apps::ports(t);
+            if ports.is_empty() {
+                // An empty list would be every port.
+                return None;
+            }
+            rule["ports"] = ports.into_iter().map(tcp).collect();
+        }
         Port::Any => {}
     }
     Some(rule)
@@ -138,10 +158,11 @@ fn peers(t: &Tenant<'_>, end: End, meta: &MetaRanges) -> Vec<Value> {
         End::Gateway => gateways(t),
         End::Dns => isolation.dns.clone(),
         End::Monitoring => isolation.monitoring.clone(),
-        End::Stores => stores(t, meta),
+        End::Stores => outside(t, &t.settings.backups.peers, meta),
+        End::Registries => outside(t, &t.settings.apps.peers, meta),
         End::Anyone => vec![],
         End::Outside => ip_blocks(blocks(t, meta)),
-        End::Etcd | End::Backup | End::Component(_) => {
+        End::Etcd | End::Backup | End::Apps | End::Component(_) => {
             name(end).map(|n| json!({"podSelector": {"matchLabels": {(labels::COMPONENT): n}}})).into_iter().collect()
         }
     }
@@ -171,10 +192,10 @@ fn pods_of(namespace: &str, labels: [(&str, &str); 2]) -> Value {
     })
 }
 
-/// Where stores are. A store's address is as its name says, which no policy knows: anywhere but in the meta cluster, where other peers are
-/// to be named.
-fn stores(t: &Tenant<'_>, meta: &MetaRanges) -> Vec<Value> {
-    match t.settings.backups.peers.as_slice() {
+/// Where stores and registries are. The address is as the name says, which no policy knows: anywhere but in the meta cluster, where other peers
+/// are to be named.
+fn outside(t: &Tenant<'_>, named: &[Value], meta: &MetaRanges) -> Vec<Value> {
+    match named {
         [] => ip_blocks(EVERYWHERE.into_iter().filter_map(|all| Some((all, meta.forbidden(all, Closed::Nothing)?)))),
         peers => peers.iter().cloned().chain(by_proxy::peers(t.settings)).collect(),
     }

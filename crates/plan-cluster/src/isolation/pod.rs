@@ -3,7 +3,7 @@
 //!
 //! It restarts nothing, as policies do, and follows the operator.
 
-use super::allows;
+use super::allows::{self, There};
 use super::by_proxy;
 use super::ends::{API, Allow, End, Port};
 use super::ranges::EVERYWHERE;
@@ -65,7 +65,7 @@ fn open(t: &Tenant<'_>) -> Option<Vec<Open>> {
     }
     let isolation = &t.settings.isolation;
     let mut all = vec![];
-    for Allow { to, port, .. } in allows::all(false).filter(|row| row.from == API) {
+    for Allow { to, port, .. } in allows::all(There { backups: false, apps: false }).filter(|row| row.from == API) {
         let nets = match to {
             End::Etcd => members.clone(),
             End::Dns => isolation.dns.iter().flat_map(block).collect(),
@@ -75,8 +75,8 @@ fn open(t: &Tenant<'_>) -> Option<Vec<Open>> {
             Port::Tcp(port) => &[(Some(*port), None, Some(Protocol::Tcp))],
             Port::Dns => &[(Some(53), None, Some(Protocol::Udp)), (Some(53), None, Some(Protocol::Tcp))],
             Port::Any => &[(None, None, None)],
-            // API servers reach no store.
-            Port::Stores => &[],
+            // API servers reach neither.
+            Port::Stores | Port::Registries => &[],
         };
         all.extend(to_ports(&nets, ports));
     }

@@ -9,6 +9,7 @@ mod address;
 mod admission;
 mod api_proxy;
 pub(crate) mod approval;
+mod apps;
 mod audit;
 mod backups;
 mod canary;

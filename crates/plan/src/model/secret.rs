@@ -43,12 +43,14 @@ pub enum SecretEntry {
         /// Secret of the CA.
         issuer: ObjectKey,
     },
-    /// A copy of one key of another Secret, under the same name.
+    /// A copy of one key of another Secret.
     Copy {
-        /// Key in both.
+        /// Key in the Secret.
         name: String,
         /// The other Secret.
         source: ObjectKey,
+        /// Key in that one.
+        of: String,
     },
     /// The kubeconfig of an audit webhook's Secret, as API servers get it, in `kubeconfig`.
     AuditWebhook {
@@ -80,6 +82,12 @@ impl SecretEntry {
         Self::Leaf { name: name.into(), spec, issuer, why: String::new() }
     }
 
+    /// A copy of one key of another Secret, under the same name.
+    pub fn copy(name: impl Into<String>, source: ObjectKey) -> Self {
+        let name = name.into();
+        Self::Copy { of: name.clone(), name, source }
+    }
+
     /// Made once and never replaced; everything else follows its specification.
     pub(crate) fn is_root(&self) -> bool {
         matches!(self, Self::Ca(_) | Self::ServiceAccountKey | Self::EncryptionConfig)
@@ -97,7 +105,7 @@ impl SecretEntry {
             Self::Ca(spec) => format!("CA {}", spec.common_name),
             Self::Leaf { name, why, .. } => format!("certificate {name} ({why})"),
             Self::CaCopy { name, .. } => format!("copy of the CA in {name}"),
-            Self::Copy { name, source } => format!("copy of {name} of {source}"),
+            Self::Copy { of, source, .. } => format!("copy of {of} of {source}"),
             Self::AuditWebhook { source } => format!("kubeconfig of {source}"),
             Self::ServiceAccountKey => "service-account key".into(),
             Self::EncryptionConfig => "encryption key".into(),

@@ -30,6 +30,8 @@ pub enum StageId {
     Backup,
     /// A restore of an etcd.
     Restore,
+    /// An app in a tenant.
+    App,
     /// Taking everything down.
     Deletion,
 }
@@ -49,6 +51,7 @@ impl StageId {
             Self::Tenant => "tenant",
             Self::Backup => "backup",
             Self::Restore => "restore",
+            Self::App => "app",
             Self::Deletion => "deletion",
         }
     }

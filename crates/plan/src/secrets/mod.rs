@@ -159,8 +159,8 @@ impl<'a> Judge<'a> {
                 self.root_in(issuer)?;
                 return Ok((!self.is_copy(name, issuer, "tls.crt")).then(|| wanted.clone()));
             }
-            SecretEntry::Copy { name, source } => {
-                return Ok((!self.is_copy(name, source, name)).then(|| wanted.clone()));
+            SecretEntry::Copy { name, source, of } => {
+                return Ok((!self.is_copy(name, source, of)).then(|| wanted.clone()));
             }
             SecretEntry::AuditWebhook { source } => {
                 let asked = self.observed.secrets.get(source).and_then(|f| f.audit_webhook.as_ref()?.as_ref().ok());

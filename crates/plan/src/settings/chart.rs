@@ -1,7 +1,7 @@
 //! From what the chart gives the operator to what plans depend on: for the operator and the command line. No field has a default here, so
 //! what is new in one of these types does not compile until it is taken into account.
 
-use super::{Backups, Config, Flags, Settings};
+use super::{Apps, Backups, Config, Flags, Settings};
 use crate::meta_cluster::addresses::direct;
 use berth_api::common::AgentDelivery;
 use jiff::SignedDuration;
@@ -27,6 +27,7 @@ impl Settings {
             gateway,
             access,
             api_proxy_image,
+            apps,
             backups,
             rollouts,
             hibernation,
@@ -43,6 +44,8 @@ impl Settings {
             private_networks: _,
             policies: _,
         } = config;
+        let Apps { image, peers: registries, namespace: _, sources } = apps;
+        let apps = Apps { image, peers: registries, namespace: namespace.clone(), sources };
         // The file says neither of the two.
         let Backups { image: _, namespace: _, stores, peers, concurrent, endpoints, default } = backups;
         Self {
@@ -54,6 +57,7 @@ impl Settings {
             agent_image,
             agent_delivery,
             service_account: (!service_account.is_empty()).then(|| (namespace.clone(), service_account)),
+            apps,
             backups: Backups { image: backup_image, namespace, stores, peers, concurrent, endpoints, default },
             recoveries_per_hour,
             rollouts,
@@ -88,13 +92,14 @@ mod tests {
         let file = json!({
             "meta": {"podCIDRs": ["10.1.0.0/16"], "autoscaling": true},
             "isolation": {"monitoring": [{}], "privateNetworks": {"allowed": ["10.20.0.0/16"], "olderTenants": "Closed"}},
-            "writers": {"vpc": ["a=b"], "backups": {"endpoints": ["https://s3.team"]}},
+            "writers": {"vpc": ["a=b"], "backups": {"endpoints": ["https://s3.team"]}, "apps": {"sources": ["oci://reg/*"]}},
             "vpc": {"rules": "Interface"},
             "gateway": {
                 "domain": "api.example.com", "port": 443, "engines": ["GatewayAPI"], "parents": [{"namespace": "edge", "name": "tls"}],
             },
             "access": {"namespace": "berth-access"},
             "apiProxy": {"image": "registry/api-proxy:1"},
+            "apps": {"image": "registry/apps:1", "peers": [{}]},
             "admissionPolicies": {"enabled": true},
             "backups": {
                 "stores": [{"name": "main", "endpoint": "https://s3", "bucket": "b", "secretName": "s"}],
@@ -120,6 +125,7 @@ mod tests {
             agent_image,
             agent_delivery,
             service_account,
+            apps,
             backups,
             recoveries_per_hour,
             rollouts,
@@ -141,6 +147,8 @@ mod tests {
         assert_eq!(agent_delivery, AgentDelivery::ImageVolume);
         assert_eq!(service_account, Some(("namespace".into(), "service-account".into())));
         assert_eq!((&*backups.image, &*backups.namespace), ("backup-image", "namespace"));
+        assert_eq!((&*apps.image, &*apps.namespace, apps.peers.len()), ("registry/apps:1", "namespace", 1));
+        assert_eq!(apps.sources, ["oci://reg/*"]);
         let of_file = |backups: &Backups| Backups { image: String::new(), namespace: String::new(), ..backups.clone() };
         assert_eq!(of_file(&backups), config.backups);
         assert!(backups.default.is_some() && backups.endpoints.len() == 1 && backups.peers.len() == 1);
@@ -163,6 +171,7 @@ mod tests {
     fn without_flags_and_file_the_defaults_hold() {
         let made = Settings::from_chart(Flags::read(|_| None).0, AgentDelivery::default(), Config::default());
         let backups = Backups { namespace: "berth-system".into(), ..Backups::default() };
-        assert_eq!(format!("{made:?}"), format!("{:?}", Settings { backups, ..Settings::default() }));
+        let apps = Apps { namespace: "berth-system".into(), ..Apps::default() };
+        assert_eq!(format!("{made:?}"), format!("{:?}", Settings { apps, backups, ..Settings::default() }));
     }
 }

@@ -1,6 +1,7 @@
 //! The operator's configuration file: what is too much for flags. The chart makes it from its values.
 
 use super::access::{self, Access};
+use super::apps::{self, AllowedApps, Apps};
 use super::backups::{AllowedBackups, Backups};
 use super::gateway::{self, Gateway};
 use super::helpers::{self, HelperDefaults};
@@ -32,6 +33,8 @@ pub struct Config {
     pub access: Option<Access>,
     /// Image of the add-on apiProxy for tenants that turn it on. Default: the one that is published with this version.
     pub api_proxy_image: String,
+    /// What installs apps. The operator's namespace is not in the file.
+    pub apps: Apps,
     /// Where backups go. The image, and the namespace of the stores' Secrets, are not in the file.
     pub backups: Backups,
     /// How the tenants of the fleet change their version.
@@ -68,6 +71,7 @@ impl Default for Config {
             gateway: None,
             access: None,
             api_proxy_image: api_proxy_image(),
+            apps: Apps::default(),
             backups: Backups::default(),
             rollouts: Rollouts::default(),
             hibernation: Hibernation::default(),
@@ -108,6 +112,7 @@ impl Config {
             gateway,
             access,
             api_proxy,
+            apps,
             admission_policies,
             admission,
             backups,
@@ -130,6 +135,7 @@ impl Config {
             retain,
             backups: own,
             access: allowed_access,
+            apps: sources,
         } = writers;
         let (pull_secrets, proxy) = tenants.read()?;
         let nets = |field: &str, all: &[String]| {
@@ -165,6 +171,7 @@ impl Config {
             gateway: gateway.map(gateway::OfFile::read).transpose()?,
             access: access.map(access::OfFile::read).transpose()?,
             api_proxy_image: Some(api_proxy.image).filter(|image| !image.is_empty()).unwrap_or_else(api_proxy_image),
+            apps: apps.read(sources)?,
             backups: backups.read(&own.endpoints)?,
             recoveries_per_hour: recovery.max_per_hour.unwrap_or(RECOVERIES),
             image_layout,
@@ -215,6 +222,7 @@ struct File {
     access: Option<access::OfFile>,
     #[serde(rename = "apiProxy")]
     api_proxy: OfApiProxy,
+    apps: apps::OfFile,
     #[serde(rename = "admissionPolicies")]
     admission_policies: AdmissionPolicies,
     admission: Admission,
@@ -371,6 +379,7 @@ struct Allowed {
     retain: Retain,
     backups: AllowedStores,
     access: Vec<AllowedAccess>,
+    apps: AllowedApps,
 }
 
 /// Teams' own stores.

@@ -1,6 +1,7 @@
 //! What the operator is configured with; the same for all tenants.
 
 mod access;
+mod apps;
 mod backups;
 mod chart;
 mod config;
@@ -12,6 +13,7 @@ pub(crate) mod may_change;
 mod rollouts;
 
 pub use access::Access;
+pub use apps::{Apps, port_of_source};
 pub use backups::{BackupStore, Backups, DefaultBackups, host, port};
 pub use config::Config;
 pub use flags::Flags;
@@ -54,6 +56,8 @@ pub struct Settings {
     /// Service account of the operator, as (namespace, name). It is bound to the namespace role in every control-plane
     /// namespace. None: the operator runs with rights of its own (outside of the meta cluster).
     pub service_account: Option<(String, String)>,
+    /// What installs apps in tenants, and where their charts come from.
+    pub apps: Apps,
     /// Where backups go, and what takes them.
     pub backups: Backups,
     /// Etcds that are restored by themselves within an hour, of all tenants. Default 3.
@@ -239,6 +243,7 @@ impl Default for Settings {
             agent_image: flags::AGENT_IMAGE.default.into(),
             agent_delivery: AgentDelivery::default(),
             service_account: None,
+            apps: Apps::default(),
             backups: Backups::default(),
             recoveries_per_hour: RECOVERIES,
             rollouts: Rollouts::default(),

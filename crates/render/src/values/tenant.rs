@@ -72,6 +72,13 @@ pub struct KubeProxyValues {
     pub config: Map<String, Value>,
 }
 
+/// Rights of whoever installs apps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AppsValues {
+    /// The user.
+    pub user: String,
+}
+
 /// What leads pods to an API that is found by its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ApiProxyValues {

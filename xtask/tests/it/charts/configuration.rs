@@ -48,6 +48,7 @@ fn values() -> Value {
             "retain": "Refused",
             "backups": {"endpoints": ["https://s3.team:9000"]},
             "access": [{"namespaces": ["team-a"], "roles": ["Viewer", "audit-*"]}],
+            "apps": {"sources": ["oci://reg.example.com/charts/*"]},
         },
         "vpc": {"rules": "Interface"},
         "admission": {"mayChange": [{"kinds": ["StatefulSet"], "paths": ["/spec/template/spec/containers/*/resources"]}]},
@@ -123,6 +124,11 @@ fn each_value_arrives_in_its_own_field() {
     };
     assert_eq!(config.writers, writers);
     assert_eq!(config.backups.endpoints, texts("/writers/backups/endpoints"));
+    assert_eq!(config.apps.sources, texts("/writers/apps/sources"));
+    assert!(!config.apps.are_enabled(), "what installs apps is off until it is asked for");
+    let peer = json!({"ipBlock": {"cidr": "10.0.0.8/32"}});
+    let apps = read(&json!({"apps": {"enabled": true, "image": {"tag": "1"}, "peers": [peer]}})).apps;
+    assert_eq!((&*apps.image, &apps.peers[..]), ("ghcr.io/berth-dev/apps:1", &[peer][..]));
     let given = read(&json!({"backups": {
         "stores": [{"name": "main", "endpoint": "https://s3:9000", "bucket": "b", "secretName": "s"}],
         "default": {"store": "main", "schedule": "0 3 * * *", "keep": {"daily": 2}},
@@ -162,6 +168,7 @@ fn the_chart_has_these_values_and_the_operators_defaults() {
     assert_eq!((&chart.given, &chart.writers, &chart.unknown), (&none.given, &none.writers, &none.unknown));
     assert_eq!(chart.vpc.rules, none.vpc.rules);
     assert_eq!(chart.backups, none.backups);
+    assert_eq!(chart.apps, none.apps);
     let policies = |config: &Config| format!("{:?}", config.isolation());
     assert_eq!(policies(&chart), policies(&none));
 }

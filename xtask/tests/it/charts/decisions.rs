@@ -4,9 +4,10 @@ use super::protection::{in_one_namespace, merge};
 use super::*;
 use berth_render::Kind;
 
-/// Kinds that teams write. `ClusterRevision`s are in control-plane namespaces.
+/// Kinds that teams write. `ClusterRevision`s are in control-plane namespaces, and `AppInstallation`s Berth alone writes, see `apps.rs`.
 fn kinds() -> impl Iterator<Item = Kind> {
-    Kind::ALL.into_iter().filter(|kind| kind.group() == berth_api::GROUP && *kind != Kind::ClusterRevision)
+    let others = [Kind::ClusterRevision, Kind::AppInstallation];
+    Kind::ALL.into_iter().filter(move |kind| kind.group() == berth_api::GROUP && !others.contains(kind))
 }
 
 /// An object that the schema of its kind takes.
@@ -20,6 +21,7 @@ fn object(kind: Kind, name: &str) -> Value {
         Kind::ClusterAccess => {
             json!({"clusterRefs": [{"name": "acme"}], "subjects": [{"kind": "User", "name": "jane"}], "role": "Viewer"})
         }
+        Kind::App => json!({"clusterSelector": {}, "chart": {"oci": "oci://reg/web", "version": "1.0.0"}}),
         other => panic!("{other}: a spec that its schema takes"),
     };
     json!({"apiVersion": kind.api_version(), "kind": kind.name(), "metadata": {"name": name}, "spec": spec})

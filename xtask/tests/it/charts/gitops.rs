@@ -17,7 +17,9 @@ fn judged(objects: &str) -> Vec<[String; 3]> {
     let health = berth_testkit::apiserver::binary("tools", "health-1", "health").expect("health");
     let settings: Value = berth_testkit::fixtures::from_yaml(ARGOCD_CM);
     let check = |kind: &str| settings["data"][format!("resource.customizations.health.berth.dev_{kind}")].as_str();
-    for kind in ["EtcdCluster", "EtcdBackup", "EtcdBackupSchedule", "EtcdRestore", "ClusterAccess"] {
+    for kind in
+        ["EtcdCluster", "EtcdBackup", "EtcdBackupSchedule", "EtcdRestore", "ClusterAccess", "App", "AppInstallation"]
+    {
         assert_eq!(check("Cluster"), check(kind), "{kind}");
     }
     let mut lua = tempfile::NamedTempFile::new().expect("a file");

@@ -1,6 +1,7 @@
 //! The charts: what they render, and applied to a real API server, what the operator's service account may do and what it may not.
 
 mod access;
+mod apps;
 mod cluster_access;
 mod configuration;
 mod controllers;
@@ -104,6 +105,7 @@ async fn install(server: &ApiServer) {
         decisions::in_force(server).await?;
         cluster_access::in_force(server).await?;
         gateway::in_force(server).await?;
+        apps::in_force(server).await?;
         routes::in_force(server).await?;
         rights::services_in_force(server).await
     };

@@ -125,7 +125,7 @@ fn keys_are_gone_when_the_job_that_deletes_has_failed() {
     let mut world = deleted();
     newer(&mut world, &|_| {});
     world.ends("backup-one-delete", Some("Failed"), &[failed(At::Store, "it answers 403")]);
-    let (home, own) = (BackupFixture::home(), BackupInput(world.input()).owner().labels);
+    let (home, own) = (BackupFixture::home(), BackupInput(world.input()).owner().labels.clone());
     world.put(Kind::Secret, json!({"metadata": {"name": "backup-one-delete", "namespace": home, "labels": own}}));
     assert_eq!(described(&world.plan()), [format!("delete Secret {home}/backup-one-delete")]);
 }

@@ -196,7 +196,7 @@ pub(crate) fn situations() -> Vec<Situation> {
         ("its snapshot is deleted", |w| {
             newer(w, &|_| {});
             w.ends("backup-one-delete", Some("Complete"), &[Outcome::Deleted]);
-            let (home, labels) = (BackupFixture::home(), BackupInput(w.input()).owner().labels);
+            let (home, labels) = (BackupFixture::home(), BackupInput(w.input()).owner().labels.clone());
             w.put(
                 Kind::Secret,
                 json!({"metadata": {"name": "backup-one-delete", "namespace": home, "labels": labels}}),

@@ -75,7 +75,7 @@ fn a_backup_goes_to_a_store_of_the_teams_own() {
     assert_eq!(secret.key.namespace, Some(BackupFixture::home()));
     let source = ObjectKey::namespaced(Kind::Secret, TEAM, "mine");
     let copied = |entry: &berth_plan::model::SecretEntry| match entry {
-        berth_plan::model::SecretEntry::Copy { name, source: of } if *of == source => name.clone(),
+        berth_plan::model::SecretEntry::Copy { name, source: of, .. } if *of == source => name.clone(),
         other => panic!("{other:?}"),
     };
     let copied: Vec<String> = secret.entries.iter().map(copied).collect();

@@ -197,7 +197,7 @@ fn a_job_says_whose_time_it_takes_and_for_which_object_it_is_made() {
 fn a_job_that_never_ends_is_given_up_with_its_keys() {
     let mut world = BackupFixture::new();
     world.ends("backup-one", None, &[]);
-    let (home, own) = (BackupFixture::home(), BackupInput(world.input()).owner().labels);
+    let (home, own) = (BackupFixture::home(), BackupInput(world.input()).owner().labels.clone());
     world.put(Kind::Secret, json!({"metadata": {"name": "backup-one", "namespace": home, "labels": own}}));
     let began = |world: &mut BackupFixture, minutes: i64| {
         let at = world.now - SignedDuration::from_mins(minutes);
@@ -252,7 +252,7 @@ fn a_job_of_an_earlier_namesake_says_nothing_of_this_one() {
 fn keys_are_there_for_no_longer_than_a_job_is() {
     let with_keys = || {
         let mut world = BackupFixture::new();
-        let (home, own) = (BackupFixture::home(), BackupInput(world.input()).owner().labels);
+        let (home, own) = (BackupFixture::home(), BackupInput(world.input()).owner().labels.clone());
         world.put(Kind::Secret, json!({"metadata": {"name": "backup-one", "namespace": home, "labels": own}}));
         world
     };

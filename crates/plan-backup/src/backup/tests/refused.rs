@@ -6,7 +6,8 @@ use super::*;
 use crate::backup::queue;
 use berth_api::backup::BackupRef;
 use berth_api::labels;
-use berth_plan::backup_jobs::{POD_AFTER, secret_beside};
+use berth_plan::backup_jobs::POD_AFTER;
+use berth_plan::jobs::secret_beside;
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 

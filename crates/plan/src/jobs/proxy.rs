@@ -1,14 +1,14 @@
-//! The proxy by which Jobs reach a store: the platform's alone, since a Job has keys of a store and dials what the platform team allows (ADR 64).
+//! The proxy by which Jobs reach a store, or a registry: the platform's alone, since a Job has keys of a store and dials what the platform team allows (ADR 64).
 
+use crate::observed::Observed;
+use crate::settings::{Settings, host};
 use berth_api::proxy::ALWAYS;
-use berth_plan::observed::Observed;
-use berth_plan::settings::{Settings, host};
 use serde_json::{Value, json};
 use std::net::IpAddr;
 
 /// Variables of the container. It dials its store and etcd alone: of the meta cluster's addresses, which are as many as it has nodes, only that of a
 /// store there is reached without. Names in `.svc` are anyway.
-pub(super) fn variables(settings: &Settings, observed: &Observed, endpoint: &str) -> Vec<Value> {
+pub fn variables(settings: &Settings, observed: &Observed, endpoint: &str) -> Vec<Value> {
     let Some(proxy) = &settings.proxy else { return vec![] };
     let address = host(endpoint).and_then(|host| host.parse::<IpAddr>().ok());
     let meta = observed.meta.addresses.as_ref().ok();
@@ -22,9 +22,9 @@ pub(super) fn variables(settings: &Settings, observed: &Observed, endpoint: &str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::meta_cluster::MetaCluster;
+    use crate::meta_cluster::addresses::{MetaRanges, network};
     use berth_api::proxy::Proxy;
-    use berth_plan::meta_cluster::MetaCluster;
-    use berth_plan::meta_cluster::addresses::{MetaRanges, network};
     use std::sync::Arc;
 
     #[test]

@@ -1,0 +1,13 @@
+//! The parts of `berth-apps`: one file a concern.
+
+pub mod chart;
+pub mod deploy;
+pub mod helm;
+pub mod place;
+pub mod problem;
+pub mod release;
+pub mod secrets;
+pub mod state;
+pub mod uninstall;
+
+pub use problem::Problem;

@@ -1,0 +1,183 @@
+//! What a release needs, by what Helm has recorded of it. Pure.
+
+use serde::Deserialize;
+
+/// One revision of a release.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Revision {
+    /// Its number.
+    pub revision: i64,
+    /// Helm's word for how it is.
+    pub status: String,
+    /// Helm's sentence on what made it.
+    #[serde(default)]
+    pub description: String,
+}
+
+impl Revision {
+    /// Whether it was installed to its end.
+    fn was_whole(&self) -> bool {
+        matches!(&*self.status, "deployed" | "superseded")
+    }
+
+    /// The revision that it was rolled back to.
+    fn back_to(&self) -> Option<i64> {
+        self.description.strip_prefix("Rollback to ")?.trim().parse().ok()
+    }
+}
+
+/// Whose a release is, and what it was made from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// UID of the `AppInstallation`.
+    pub installation: String,
+    /// Digest of the chart, shortened.
+    pub chart: String,
+    /// Digest of the values, shortened.
+    pub values: String,
+}
+
+/// What is next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It is somebody else's.
+    Refuse,
+    /// It is as it is to be.
+    Nothing,
+    /// There is none.
+    Install,
+    /// It is to be another one.
+    Upgrade,
+    /// Whoever changed it last died amid that: back to this revision. If none ever was whole, it is the last one that ended, or the one that did
+    /// not: what is there may hold data, so nothing is uninstalled for it.
+    RollBack(i64),
+    /// It is half gone.
+    Purge,
+}
+
+/// The step. `history`: from the oldest; empty, if there is no release. `has`: marks of the newest. `adopt`: it may be somebody else's.
+pub fn decide(history: &[Revision], has: &Marks, wanted: &Marks, adopt: bool) -> Step {
+    let Some(newest) = history.last() else { return Step::Install };
+    let is_ours = has.installation == wanted.installation;
+    if !is_ours && !adopt {
+        return Step::Refuse;
+    }
+    match &*newest.status {
+        "deployed" if has == wanted && is_complete(history, newest) => Step::Nothing,
+        status if is_pending(status) => {
+            let newest_of = |fits: fn(&Revision) -> bool| history.iter().rev().find(|revision| fits(revision));
+            let ended = || newest_of(|revision| !is_pending(&revision.status));
+            Step::RollBack(newest_of(Revision::was_whole).or_else(ended).unwrap_or(newest).revision)
+        }
+        // Half gone, or kept by somebody as a memory.
+        "uninstalling" | "uninstalled" => Step::Purge,
+        // Deployed otherwise, failed, superseded.
+        _ => Step::Upgrade,
+    }
+}
+
+fn is_pending(status: &str) -> bool {
+    matches!(status, "pending-install" | "pending-upgrade" | "pending-rollback")
+}
+
+/// Whether all of it was done. One that was rolled back to what never was whole lacks what hooks do.
+fn is_complete(history: &[Revision], deployed: &Revision) -> bool {
+    let was_whole = |to| history.iter().any(|revision| revision.revision == to && revision.was_whole());
+    deployed.back_to().is_none_or(was_whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn history(of: &[&str]) -> Vec<Revision> {
+        let one = |(revision, status): (i64, &&str)| {
+            let (status, description) = status.split_once(", ").unwrap_or((status, ""));
+            Revision { revision, status: status.to_owned(), description: description.to_owned() }
+        };
+        (1..).zip(of).map(one).collect()
+    }
+
+    fn marks(chart: &str) -> Marks {
+        Marks { installation: "ours".into(), chart: chart.into(), values: "v".into() }
+    }
+
+    #[test]
+    fn each_state_of_a_release_has_its_step() {
+        let of = |statuses: &[&str], has: &Marks| decide(&history(statuses), has, &marks("new"), false);
+        let (old, new) = (marks("old"), marks("new"));
+        for (statuses, has, wanted) in [
+            (&[][..], &Marks::default(), Step::Install),
+            (&["deployed"], &new, Step::Nothing),
+            (&["superseded", "deployed"], &old, Step::Upgrade),
+            // The labels are those of what failed: it is no reason to count as done.
+            (&["superseded", "failed"], &new, Step::Upgrade),
+            (&["failed"], &new, Step::Upgrade),
+            (&["pending-install"], &new, Step::RollBack(1)),
+            (&["pending-install", "deployed, Rollback to 1"], &new, Step::Upgrade),
+            (&["superseded", "pending-upgrade", "deployed, Rollback to 1"], &new, Step::Nothing),
+            (&["deployed", "pending-upgrade"], &new, Step::RollBack(1)),
+            (&["superseded", "failed", "deployed", "pending-upgrade"], &new, Step::RollBack(3)),
+            (&["failed", "pending-upgrade"], &new, Step::RollBack(1)),
+            (&["failed", "pending-upgrade", "deployed, Rollback to 1"], &new, Step::Upgrade),
+            (&["superseded", "deployed", "pending-rollback"], &new, Step::RollBack(2)),
+            (&["superseded", "failed", "pending-rollback"], &new, Step::RollBack(1)),
+            (&["uninstalling"], &new, Step::Purge),
+            (&["superseded", "uninstalled"], &new, Step::Purge),
+        ] {
+            assert_eq!(of(statuses, has), wanted, "{statuses:?}");
+        }
+    }
+
+    #[test]
+    fn somebody_elses_release_is_left_alone_unless_it_is_adopted() {
+        let others = Marks::default();
+        for statuses in [&["deployed"][..], &["deployed", "pending-upgrade"], &["uninstalling"]] {
+            assert_eq!(decide(&history(statuses), &others, &marks("new"), false), Step::Refuse, "{statuses:?}");
+        }
+        assert_eq!(decide(&history(&["deployed"]), &others, &marks("new"), true), Step::Upgrade);
+        assert_eq!(decide(&history(&["pending-install"]), &others, &marks("new"), true), Step::RollBack(1));
+    }
+
+    /// Whatever is found, it is as it is to be after a few steps, if each does what it says.
+    #[test]
+    fn it_ends() {
+        let statuses = [
+            "deployed",
+            "failed",
+            "superseded",
+            "pending-install",
+            "pending-upgrade",
+            "pending-rollback",
+            "uninstalling",
+            "strange",
+        ];
+        for first in statuses {
+            for second in statuses {
+                let (mut history, mut has) = (history(&[first, second]), marks("old"));
+                let mut steps = 0;
+                loop {
+                    steps += 1;
+                    assert!(steps <= 4, "{first} {second}");
+                    let next = i64::try_from(history.len()).unwrap() + 1;
+                    let whole =
+                        |description: String| Revision { revision: next, status: "deployed".to_owned(), description };
+                    match decide(&history, &has, &marks("new"), false) {
+                        Step::Nothing => break,
+                        Step::Refuse => panic!("{first} {second}"),
+                        Step::Install | Step::Upgrade => {
+                            history.push(whole("Upgrade complete".to_owned()));
+                            has = marks("new");
+                        }
+                        Step::RollBack(to) => {
+                            history.push(whole(format!("Rollback to {to}")));
+                            // Its labels are those of what it goes back to.
+                            has = marks(if to == 2 { "new" } else { "old" });
+                        }
+                        Step::Purge => history.clear(),
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! What the operator and `berth-apps` in a Job agree on: the task, which is in the environment, and the outcome, which is the container's
+//! termination message. Both are of the same Berth, but for a Job that runs while the operator is replaced.
+
+use crate::jobs::{self, Said};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Environment variable with the [`Task`] as JSON. It holds no secret.
+pub const TASK: &str = "BERTH_APPS_TASK";
+
+/// Files of the Secret beside the Job.
+pub mod files {
+    /// The tenant's kubeconfig.
+    pub const KUBECONFIG: &str = "value";
+    /// Login of the registry, as `docker login` writes it.
+    pub const LOGIN: &str = ".dockerconfigjson";
+    /// CAs in PEM of the registry's certificate.
+    pub const CA: &str = "ca.crt";
+    /// Values from the n-th Secret of the spec, as YAML.
+    pub fn values(n: usize) -> String {
+        format!("values-{n}.yaml")
+    }
+}
+
+/// Labels of a release, which Helm keeps with it.
+pub mod labels {
+    /// UID of the `AppInstallation` that made it.
+    pub const INSTALLATION: &str = "berth.dev/app-installation";
+    /// Digest of the chart, shortened.
+    pub const CHART: &str = "berth.dev/chart";
+    /// Digest of the values, shortened.
+    pub const VALUES: &str = "berth.dev/values";
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Task {
+    /// Have the release be as it is described.
+    Deploy(Box<Deploy>),
+    /// Have it be gone.
+    Uninstall(Uninstall),
+}
+
+impl Task {
+    /// The release.
+    pub fn release(&self) -> &Release {
+        match self {
+            Self::Deploy(task) => &task.release,
+            Self::Uninstall(task) => &task.release,
+        }
+    }
+}
+
+/// A release, and whose it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Release {
+    /// Its name.
+    pub name: String,
+    /// Its namespace in the tenant.
+    pub namespace: String,
+    /// UID of the `AppInstallation`.
+    pub installation: String,
+    /// How long Helm may take for one step, in seconds.
+    pub timeout: i64,
+    /// A release of that name, and objects of its, are taken over, whoever made them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub adopt: bool,
+}
+
+/// A release that is to be there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Deploy {
+    /// Which.
+    pub release: Release,
+    /// Of which chart.
+    pub chart: Chart,
+    /// Values that are no secret. They count more than those of files.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub values: Map<String, Value>,
+    /// How many [`files::values`] there are.
+    #[serde(default)]
+    pub value_files: usize,
+    /// Helm waits until what it made is ready.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub wait: bool,
+    /// What fails is rolled back, or uninstalled if it was new.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub roll_back: bool,
+}
+
+/// Where a chart is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Chart {
+    /// Reference in an OCI registry, with `oci://`, or the URL of a repository.
+    pub from: String,
+    /// Name in the repository. Empty: `from` is a reference.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Version. Empty: the digest says which.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// Digest, as `sha256:…`: of the manifest in a registry, of the archive in a repository. Empty: any.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub digest: String,
+    /// The registry speaks HTTP.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub plain_http: bool,
+}
+
+/// A release that is to be gone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Uninstall {
+    /// Which.
+    pub release: Release,
+}
+
+/// How a task ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Outcome {
+    /// The release is as it was described.
+    Deployed(Deployed),
+    /// It is gone.
+    Uninstalled,
+    /// It failed.
+    Failed(Failure),
+}
+
+impl Said for Outcome {
+    type At = At;
+
+    fn failure(&self) -> Option<&Failure> {
+        match self {
+            Self::Failed(failure) => Some(failure),
+            _ => None,
+        }
+    }
+}
+
+/// A release as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Deployed {
+    /// Helm's revision.
+    pub revision: i64,
+    /// Name of the chart.
+    pub chart: String,
+    /// Its version.
+    pub version: String,
+    /// Version of what it installs, as the chart says. Empty: it says none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub app_version: String,
+    /// SHA-256 of the chart's archive in hexadecimal.
+    pub chart_digest: String,
+    /// SHA-256 of all values in hexadecimal.
+    pub values_digest: String,
+    /// It was so already.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unchanged: bool,
+    /// What was found and mended before, such as a revision that was pending. Empty: nothing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub mended: String,
+}
+
+/// Why a task failed.
+pub type Failure = jobs::Failure<At>;
+
+/// What is at fault.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum At {
+    /// The registry: it refuses, or does not answer.
+    Registry,
+    /// The chart: it is not the one that was asked for, or cannot be read or rendered.
+    Chart,
+    /// The tenant: its API does not answer, or refuses.
+    Tenant,
+    /// A release of that name is somebody else's.
+    Foreign,
+    /// Helm, at installing, upgrading or uninstalling.
+    Release,
+    /// Anything else.
+    #[default]
+    #[serde(other)]
+    Other,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_newer_programs_words_are_understood() {
+        let said: Outcome = serde_json::from_str(r#"{"failed": {"at": "Moon", "message": "m", "more": 1}}"#).unwrap();
+        assert_eq!(said.failure(), Some(&Failure { at: At::Other, message: "m".into() }));
+        let said = r#"{"deployed": {"revision": 2, "chart": "c", "version": "1.0.0", "chartDigest": "a", "valuesDigest": "b", "later": 1}}"#;
+        let Outcome::Deployed(deployed) = serde_json::from_str(said).unwrap() else { panic!("{said}") };
+        assert_eq!((deployed.revision, deployed.unchanged), (2, false));
+    }
+
+    #[test]
+    fn a_task_is_written_so() {
+        let release =
+            Release { name: "r".into(), namespace: "n".into(), installation: "u".into(), timeout: 60, adopt: false };
+        let chart = Chart { from: "oci://reg/c".into(), version: "1.0.0".into(), ..Chart::default() };
+        let (values, value_files) = (Map::new(), 1);
+        let deploy = Deploy { release: release.clone(), chart, values, value_files, wait: true, roll_back: false };
+        let text = serde_json::to_string(&Task::Deploy(Box::new(deploy))).unwrap();
+        assert_eq!(
+            text,
+            r#"{"deploy":{"release":{"name":"r","namespace":"n","installation":"u","timeout":60},"chart":{"from":"oci://reg/c","version":"1.0.0"},"valueFiles":1,"wait":true}}"#
+        );
+        let read: Task = serde_json::from_str(&text).unwrap();
+        assert_eq!(read.release(), &release);
+    }
+}

@@ -1,0 +1,80 @@
+//! Reading what a plan for an `App` or an `AppInstallation` looks at.
+
+use crate::backups::{denied, get, pods, teams_secret};
+use crate::calls::{Io, collection};
+use crate::error::{ErrorKind, IoError};
+use crate::observe::Snapshot;
+use berth_api::app::APP_SECRET;
+use berth_api::{App, AppInstallation, labels};
+use berth_plan::MetaCluster;
+use berth_plan::jobs::secret_beside;
+use berth_plan::object_meta::label;
+use berth_plan_apps::{Target, app};
+use berth_render::{Kind, ObjectKey};
+use jiff::Timestamp;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Objects in one answer.
+const PAGE: usize = 50;
+
+/// Reads the `Cluster`s that an `App` may be for, by their labels, and its installations. `operator`: the operator's namespace.
+pub async fn observe_app(io: &Io, object: &App, operator: &str, meta: &Arc<MetaCluster>) -> Result<Snapshot, IoError> {
+    let mut snapshot = Snapshot::of(meta);
+    let url = format!("{}?limit={PAGE}", collection(Kind::Cluster, app::scope(object, operator)));
+    io.list_in_pages(Kind::Cluster, &url, |page| snapshot.put_all(Kind::Cluster, page.iter().map(identity))).await?;
+    // Labels can be lost: the App is not gone while something of it is left in its own scope.
+    let installations =
+        io.list(Kind::AppInstallation, app::scope(object, operator), Some(&app::selector(object))).await?;
+    snapshot.put_all(Kind::AppInstallation, installations);
+    Ok(snapshot)
+}
+
+/// All that an `App` looks at in a `Cluster`: of a thousand of them little is held.
+fn identity(cluster: &Value) -> Value {
+    let of = |field: &str| cluster["metadata"][field].clone();
+    let fields = ["name", "namespace", "uid", "labels", "deletionTimestamp"];
+    let metadata: serde_json::Map<String, Value> =
+        fields.iter().map(|field| ((*field).to_owned(), of(field))).filter(|(_, value)| !value.is_null()).collect();
+    json!({"metadata": metadata})
+}
+
+/// Reads the tenant that an installation is in, its `App`, its Job and the pods of that, and what the Job is made from.
+pub async fn observe_installation(
+    io: &Io,
+    object: &AppInstallation,
+    meta: &Arc<MetaCluster>,
+    now: Timestamp,
+) -> Result<Snapshot, IoError> {
+    let mut snapshot = Snapshot::of(meta);
+    let target = Target::from(object);
+    let own = ObjectKey::namespaced(Kind::AppInstallation, object.namespace().unwrap_or_default(), object.name_any());
+    get(io, &mut snapshot, vec![target.cluster.clone(), target.app.clone()]).await?;
+    let Some(namespace) = io.get(&target.namespace()).await? else { return Ok(snapshot) };
+    let is_home = label(&namespace, labels::CLUSTER_NAMESPACE) == own.namespace.as_deref();
+    snapshot.put(Kind::Namespace, namespace);
+    if !is_home {
+        return Ok(snapshot);
+    }
+    let keys = [target.job.clone(), secret_beside(&target.job), target.policy(), target.etcd(), target.ca()];
+    get(io, &mut snapshot, keys.into()).await?;
+    pods(io, &mut snapshot, &target.home, &own, now).await?;
+    if object.metadata.deletion_timestamp.is_none() {
+        for secret in object.spec.release.secrets() {
+            teams_secret(io, &mut snapshot, &target.source(&secret.name), APP_SECRET).await?;
+        }
+    }
+    Ok(snapshot)
+}
+
+/// Reads the installations of a tenant into what was observed of it. The chart with the kind, or with the right to it, may come a moment
+/// later.
+pub(crate) async fn observe_installations(io: &Io, namespace: &str, snapshot: &mut Snapshot) -> Result<(), IoError> {
+    match io.list(Kind::AppInstallation, namespace, Some(labels::CLUSTER_NAME)).await {
+        Ok(installations) => snapshot.put_all(Kind::AppInstallation, installations),
+        Err(e) if matches!(e.kind, ErrorKind::NotFound | ErrorKind::Forbidden) => {}
+        Err(e) => denied(snapshot, e)?,
+    }
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! An `App` against a real API server. The test is the Jobs' controller and their pods.
+#![allow(clippy::disallowed_methods, reason = "a test fails by panicking")]
+
+use crate::backup::gone;
+use crate::common::{Running, SOON, SYSTEM, Team, alone_at_a_server, settings};
+use anyhow::{Context as _, ensure};
+use berth_api::apps::{Deployed, Outcome, TASK, Task};
+use berth_api::{App, AppInstallation, labels, names};
+use berth_plan::settings::Apps;
+use berth_testkit::FaultPlan;
+use berth_testkit::fixtures::eventually;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use serde_json::json;
+
+const AT: &str = "2026-01-01T00:00:10Z";
+
+/// Waits for a Job with that kind of task, and ends it as its controller and kubelet would.
+async fn ends(team: &Team, name: &str, is_it: impl Fn(&Task) -> bool, outcome: &Outcome) -> (Job, Secret) {
+    let (jobs, pods) = (team.inside::<Job>(), team.inside::<Pod>());
+    let found = eventually(SOON, "the Job", async || {
+        let job = jobs.get(name).await.context("no Job")?;
+        let env = job.spec.clone().unwrap().template.spec.unwrap().containers[0].env.clone().unwrap_or_default();
+        let task = env.into_iter().find(|e| e.name == TASK).and_then(|e| e.value).context("no task")?;
+        ensure!(job.metadata.deletion_timestamp.is_none() && is_it(&serde_json::from_str(&task)?), "{task}");
+        Ok(job)
+    });
+    let job = found.await.unwrap_or_else(|e| panic!("{e:#}"));
+    let secret = team.inside::<Secret>().get(name).await.expect("a Secret beside the Job");
+    let template = job.spec.clone().unwrap().template;
+    let mut labels = template.metadata.unwrap().labels.unwrap();
+    labels.insert(labels::JOB_NAME.into(), name.into());
+    let uid = job.metadata.uid.clone().unwrap();
+    labels.insert("batch.kubernetes.io/controller-uid".into(), uid.clone());
+    let pod_name = format!("pod-{uid}");
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": pod_name, "labels": labels}, "spec": template.spec,
+    });
+    pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+    let end = json!({
+        "exitCode": 0, "message": serde_json::to_string(outcome).unwrap(), "startedAt": AT, "finishedAt": AT,
+    });
+    let container = json!({"name": "apps", "image": "i", "imageID": "i", "ready": false, "restartCount": 0, "state": {"terminated": end}});
+    let status = json!({"status": {"phase": "Succeeded", "containerStatuses": [container]}});
+    pods.patch_status(&pod_name, &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+    let met = |type_: &str| json!({"type": type_, "status": "True", "reason": "Test", "message": "m", "lastTransitionTime": AT, "lastProbeTime": AT});
+    let status = json!({"startTime": AT, "completionTime": AT, "succeeded": 1, "conditions": [met("SuccessCriteriaMet"), met("Complete")]});
+    jobs.patch_status(name, &PatchParams::default(), &Patch::Merge(&json!({"status": status}))).await.unwrap();
+    gone(jobs, name).await.unwrap_or_else(|e| panic!("{e:#}"));
+    let _ = pods.delete(&pod_name, &DeleteParams::default().grace_period(0)).await;
+    (job, secret)
+}
+
+fn deployed(revision: i64) -> Outcome {
+    Outcome::Deployed(Deployed { revision, chart: "web".into(), version: "1.0.0".into(), ..Deployed::default() })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_is_installed_upgraded_and_uninstalled_by_jobs() {
+    let (_turn, server) = alone_at_a_server().await;
+    let team = Team::with_cluster(server).await;
+    let apps = Apps {
+        image: "apps:1".into(),
+        namespace: SYSTEM.into(),
+        sources: vec!["oci://reg.example.com:5000/charts/*".into()],
+        ..Apps::default()
+    };
+    let plan = FaultPlan::new();
+    let _operator = Running::start_with(server, berth_plan::Settings { apps, ..settings() }, &plan);
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    let policies = team.inside::<NetworkPolicy>();
+    assert!(policies.get_opt(names::APPS).await.unwrap().is_none(), "no way out without an app");
+
+    let all: Api<App> = Api::namespaced(team.client.clone(), &team.ns);
+    let app = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "App", "metadata": {"name": "web"},
+        "spec": {
+            "clusterSelector": {}, "namespace": "shop", "values": {"replicas": 1},
+            "chart": {"oci": "oci://reg.example.com:5000/charts/web", "version": "1.0.0"},
+        },
+    });
+    all.create(&PostParams::default(), &serde_json::from_value(app).unwrap()).await.unwrap();
+    let installations: Api<AppInstallation> = Api::namespaced(team.client.clone(), &team.ns);
+    let name = names::app_installation(&team.ns, "web", "acme");
+    let job = names::app_job(&name);
+    let deploys = |task: &Task| matches!(task, Task::Deploy(_));
+    let (made, secret) = ends(&team, &job, deploys, &deployed(1)).await;
+    let pod = made.spec.unwrap().template.spec.unwrap();
+    assert_eq!(pod.automount_service_account_token, Some(false));
+    let kubeconfig = String::from_utf8(secret.data.unwrap()["value"].0.clone()).unwrap();
+    assert!(kubeconfig.contains(&format!("https://kube-apiserver.{}.svc:6443", team.cp_namespace)), "the tenant's");
+    let policy = serde_json::to_value(policies.get(names::APPS).await.unwrap().spec).unwrap();
+    let ports: Vec<_> =
+        policy["egress"].as_array().unwrap().iter().map(|rule| rule["ports"][0]["port"].clone()).collect();
+    assert_eq!(ports, [json!(6443), json!(53), json!(5000)]);
+    let settled = |revision: i64| {
+        let (installations, all, name) = (installations.clone(), all.clone(), name.clone());
+        async move {
+            eventually(SOON, "the App to be ready", async || {
+                let release = installations.get(&name).await?.status.and_then(|s| s.release).context("no release")?;
+                ensure!(release.revision == revision, "{release:?}");
+                let status = all.get("web").await?.status.context("no status")?;
+                ensure!(status.deployed == Some(1) && status.selected == Some(1), "{status:?}");
+                Ok(())
+            })
+            .await
+            .unwrap_or_else(|e| panic!("{e:#}"));
+        }
+    };
+    settled(1).await;
+
+    let change = json!({"spec": {"values": {"replicas": 2}}});
+    all.patch("web", &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();
+    ends(&team, &job, deploys, &deployed(2)).await;
+    settled(2).await;
+    assert!(team.inside::<Secret>().get_opt(&job).await.unwrap().is_none(), "no key stays");
+
+    all.delete("web", &DeleteParams::default()).await.unwrap();
+    ends(&team, &job, |task| matches!(task, Task::Uninstall(_)), &Outcome::Uninstalled).await;
+    gone(installations, &name).await.unwrap();
+    gone(all, "web").await.unwrap();
+    gone(policies, names::APPS).await.unwrap();
+    let pods = team.inside::<Pod>().list(&ListParams::default().labels(labels::APP_INSTALLATION)).await.unwrap();
+    assert!(pods.items.is_empty());
+}

@@ -1,0 +1,303 @@
+//! The plan for an `App`: an `AppInstallation` for each `Cluster` that it is for, so many at once.
+
+mod rollout;
+mod status;
+
+#[cfg(test)]
+mod tests;
+
+use crate::requeue::{AT_REST, SLOW};
+use berth_api::app::{AppInstallationSpec, AppRelease, AppState, AppStatus, InstalledApp, InstalledIn, phase};
+use berth_api::conditions::{self, ConditionType, Reason};
+use berth_api::{App, AppInstallation, labels, names};
+use berth_plan::digest::sha256;
+use berth_plan::model::{Action, Plan, Stage, StageId, State};
+use berth_plan::object_meta::{deleting, label, uid};
+use berth_plan::requeue::SOON;
+use berth_plan::{Input, Planner};
+use berth_render::{Kind, Object, ObjectKey};
+use jiff::SignedDuration;
+use kube_core::ResourceExt;
+use rollout::{Place, Step, There, decide};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// A plan, and what the status needs beside it.
+#[derive(Clone, Debug, Default)]
+pub struct AppPlan {
+    /// What to do.
+    pub plan: Plan,
+    /// Reconcile again after this long, even without an event.
+    pub requeue_after: Option<SignedDuration>,
+    /// How it is in each `Cluster` that has it or is to have it.
+    tenants: Vec<InTenant>,
+    /// Others are held back by failures.
+    held: bool,
+    /// `Cluster`s that are named, and are not there.
+    missing: Vec<ObjectKey>,
+}
+
+/// How an app is in one `Cluster`.
+#[derive(Clone, Debug)]
+struct InTenant {
+    cluster: ObjectKey,
+    wanted: bool,
+    state: AppState,
+    message: String,
+}
+
+/// Labels by which the installations of an `App` are found.
+pub fn selector(app: &App) -> String {
+    format!("{}={},{}={}", labels::APP, app.name_any(), labels::APP_NAMESPACE, app.namespace().unwrap_or_default())
+}
+
+/// The namespace whose `Cluster`s it may be for. None: all.
+pub fn scope<'a>(app: &'a App, operator: &str) -> Option<&'a str> {
+    app.metadata.namespace.as_deref().filter(|namespace| *namespace != operator)
+}
+
+/// Decides for an `App`.
+#[derive(Clone, Copy, Debug)]
+pub struct AppPlanner;
+
+impl Planner for AppPlanner {
+    type Object = App;
+    type Planned = AppPlan;
+    type Status = AppStatus;
+
+    fn plan(input: Input<'_, App>) -> AppPlan {
+        let mut out = AppPlan::default();
+        let mut stage = Stage::new(if input.is_deleted() { StageId::Deletion } else { StageId::App }, State::Ready);
+        let refused = if input.is_deleted() { None } else { refused(input) };
+        let (clusters, missing) = wanted(input);
+        let mut all: BTreeMap<ObjectKey, (Option<&Value>, Option<AppInstallation>)> = BTreeMap::new();
+        for (key, cluster) in clusters {
+            all.entry(key).or_default().0 = Some(cluster);
+        }
+        for installation in installations(input) {
+            let namespace = installation.namespace().unwrap_or_default();
+            let key = ObjectKey::namespaced(Kind::Cluster, namespace, &*installation.spec.cluster.name);
+            all.entry(key).or_default().1 = Some(installation);
+        }
+        let spec = &input.object.spec;
+        let places: Vec<Place> = all.values().map(|(cluster, there)| place(input, *cluster, there.as_ref())).collect();
+        let count = |number: i32| usize::try_from(number).unwrap_or(1).max(1);
+        let (steps, held) = decide(&places, count(spec.max_concurrent), count(spec.max_failed));
+        // What is refused changes nothing that is there.
+        let steps = if refused.is_some() { vec![Step::None; places.len()] } else { steps };
+        for (((key, (cluster, there)), place), step) in all.iter().zip(&places).zip(steps) {
+            out.tenants.push(in_tenant(key, place, there.as_ref()));
+            match (step, cluster, there) {
+                (Step::Delete, _, Some(there)) => stage.actions.push(delete(there)),
+                // Applied from the beginning: else a value that goes would stay, as that of whoever created it.
+                (Step::Create | Step::Update, Some(cluster), _) => match object(input, key, cluster) {
+                    Ok(object) => stage.actions.push(Action::Apply(object)),
+                    Err(error) => stage.state = State::blocked(Reason::Error, error),
+                },
+                _ => {}
+            }
+        }
+        if let Some(refused) = refused {
+            stage.state = refused;
+        } else if input.is_deleted() && !all.is_empty() {
+            stage.state = State::waiting(format!("{} AppInstallations to be gone", all.len()));
+        }
+        (out.held, out.missing) = (held, missing);
+        out.plan.finished = input.is_deleted() && all.is_empty();
+        let at_rest = out.tenants.iter().all(|tenant| tenant.state == AppState::Deployed);
+        out.requeue_after = Some(match (stage.actions.is_empty(), at_rest) {
+            (false, _) => SOON,
+            (true, true) => AT_REST,
+            // Each change of an installation is announced.
+            (true, false) => SLOW,
+        });
+        out.plan.stages.push(stage);
+        out
+    }
+
+    fn outcome(planned: &AppPlan) -> berth_plan::Outcome<'_> {
+        berth_plan::Outcome { plan: &planned.plan, requeue_after: planned.requeue_after, due: None }
+    }
+
+    fn status(input: Input<'_, App>, planned: &AppPlan, failure: Option<&berth_plan::Failure>) -> AppStatus {
+        status::status(input, planned, failure)
+    }
+}
+
+/// Why nothing is done for it.
+fn refused(input: Input<'_, App>) -> Option<State> {
+    let apps = &input.settings.apps;
+    if !apps.are_enabled() {
+        let message =
+            "the operator was started without an image for apps: set apps.image in the values of Berth's chart";
+        return Some(State::blocked(Reason::NotAllowed, message));
+    }
+    let spec = &input.object.spec;
+    let source = spec.release.source();
+    if !apps.allows(input.namespace(), &source) {
+        let allowed = if apps.sources.is_empty() {
+            "none is".to_owned()
+        } else {
+            format!("only {} are", apps.sources.join(", "))
+        };
+        return Some(State::blocked(
+            Reason::NotAllowed,
+            format!(
+                "spec.chart: charts from {source} are not allowed in this namespace: {allowed}. Set another one, or ask the platform team to add it to writers.apps.sources in the values of Berth's chart"
+            ),
+        ));
+    }
+    let scope = scope(input.object, &apps.namespace)?;
+    let other = spec
+        .cluster_refs
+        .iter()
+        .find_map(|named| named.namespace.as_deref().filter(|namespace| *namespace != scope))?;
+    Some(State::blocked(
+        Reason::NotAllowed,
+        format!(
+            "spec.clusterRefs: namespace {other} is another one than that of this App, which only an App in the operator's namespace may name. Leave namespace out"
+        ),
+    ))
+}
+
+/// `Cluster`s that are to have it, and names of those that are not there. None of them is being deleted.
+fn wanted<'a>(input: Input<'a, App>) -> (BTreeMap<ObjectKey, &'a Value>, Vec<ObjectKey>) {
+    if input.is_deleted() {
+        return (BTreeMap::new(), vec![]);
+    }
+    let spec = &input.object.spec;
+    let scope = scope(input.object, &input.settings.apps.namespace);
+    let in_scope = |key: &ObjectKey| scope.is_none_or(|scope| key.namespace.as_deref() == Some(scope));
+    let there =
+        |(key, cluster): &(&ObjectKey, &Value)| key.kind == Kind::Cluster && in_scope(key) && !deleting(cluster);
+    let clusters = input.observed.objects.iter().filter(there);
+    if let Some(selector) = &spec.cluster_selector {
+        let fits = |cluster: &Value| {
+            let labels = serde_json::from_value(cluster["metadata"]["labels"].clone()).unwrap_or_default();
+            selector.fits(&labels)
+        };
+        return (
+            clusters.filter(|(_, cluster)| fits(cluster)).map(|(key, cluster)| (key.clone(), cluster)).collect(),
+            vec![],
+        );
+    }
+    let named = |named: &berth_api::selector::NamedCluster| {
+        let namespace = named.namespace.as_deref().unwrap_or(input.namespace());
+        ObjectKey::namespaced(Kind::Cluster, namespace, &*named.name)
+    };
+    let clusters: BTreeMap<_, _> = clusters.collect();
+    let (mut found, mut missing) = (BTreeMap::new(), vec![]);
+    for key in spec.cluster_refs.iter().map(named) {
+        match clusters.get(&key) {
+            Some(cluster) => drop(found.insert(key, *cluster)),
+            None => missing.push(key),
+        }
+    }
+    (found, missing)
+}
+
+/// Its installations, wherever they are. Labels can be put on others: it is one by what its spec says, and by its name.
+fn installations<'a>(input: Input<'a, App>) -> impl Iterator<Item = AppInstallation> + 'a {
+    let all = input.observed.objects.iter().filter(|(key, _)| key.kind == Kind::AppInstallation);
+    let is_ours = move |installation: &AppInstallation| {
+        let (app, cluster) = (&installation.spec.app, &installation.spec.cluster.name);
+        (&*app.namespace, &*app.name, &*app.uid) == (input.namespace(), input.name(), input.uid())
+            && installation.name_any() == names::app_installation(&app.namespace, &app.name, cluster)
+    };
+    all.filter(|(_, live)| label(live, labels::MANAGED_BY) == Some(labels::MANAGED_BY_VALUE))
+        .filter_map(|(_, live)| serde_json::from_value(live.clone()).ok())
+        .filter(is_ours)
+}
+
+/// How it is there, for the decision.
+fn place(input: Input<'_, App>, cluster: Option<&Value>, there: Option<&AppInstallation>) -> Place {
+    let there = there.map(|there| {
+        let status = there.status.clone().unwrap_or_default();
+        let is_asked = there.spec.digest == digest(&input.object.spec.release_of(input.name()));
+        There {
+            is_newest: is_asked,
+            is_of_former: cluster.is_some_and(|cluster| uid(cluster) != there.spec.cluster.uid),
+            deleting: there.metadata.deletion_timestamp.is_some(),
+            failed: status.failures.is_some_and(|failures| failures > 0) && is_observed(there),
+            state: state(there),
+        }
+    });
+    Place { wanted: cluster.is_some(), there }
+}
+
+/// Whether its status is of its spec.
+fn is_observed(there: &AppInstallation) -> bool {
+    there.status.as_ref().and_then(|s| s.observed_generation) == there.metadata.generation
+}
+
+/// What an installation says.
+fn state(there: &AppInstallation) -> AppState {
+    if there.metadata.deletion_timestamp.is_some() {
+        return AppState::Deleting;
+    }
+    let status = there.status.as_ref().filter(|_| is_observed(there));
+    let failed = status.is_some_and(|s| s.failures.is_some_and(|failures| failures > 0));
+    match status.and_then(|s| s.phase.as_deref()) {
+        // A status of an earlier spec: it is about to begin.
+        None => AppState::Running,
+        Some(phase::DEPLOYED) => AppState::Deployed,
+        Some(phase::FAILED) => AppState::Failed,
+        Some(_) if failed => AppState::Failed,
+        Some(phase::WAITING) => AppState::Waiting,
+        Some(_) => AppState::Running,
+    }
+}
+
+/// For the status.
+fn in_tenant(cluster: &ObjectKey, place: &Place, there: Option<&AppInstallation>) -> InTenant {
+    let (cluster, wanted) = (cluster.clone(), place.wanted);
+    let queued =
+        |message: &str| InTenant { cluster: cluster.clone(), wanted, state: AppState::Queued, message: message.into() };
+    let Some((installation, there)) = there.zip(place.there.as_ref()) else { return queued("its turn has not come") };
+    if !there.is_newest && !there.deleting && place.wanted {
+        return queued("it has an older spec, and its turn has not come");
+    }
+    let conditions = installation.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    let said = conditions::find(conditions, ConditionType::Ready).filter(|_| is_observed(installation));
+    let message = said.map_or_else(|| "nothing is known of it yet".to_owned(), |ready| ready.message.clone());
+    let state = if !place.wanted { AppState::Deleting } else { there.state };
+    InTenant { cluster, wanted, state, message }
+}
+
+fn delete(there: &AppInstallation) -> Action {
+    let key = ObjectKey::namespaced(Kind::AppInstallation, there.namespace().unwrap_or_default(), there.name_any());
+    Action::Delete { key, uid: there.uid().unwrap_or_default(), grace: None }
+}
+
+/// By this it is known whether an installation has the newest spec: what an API server makes of values, such as of a null in them, is its own.
+fn digest(release: &AppRelease) -> String {
+    let mut digest = sha256(&serde_json::to_vec(release).unwrap_or_default());
+    digest.truncate(40);
+    digest
+}
+
+/// The installation as it is to be.
+fn object(input: Input<'_, App>, cluster: &ObjectKey, live: &Value) -> Result<Object, String> {
+    let (app, namespace) = (input.name(), input.namespace());
+    let release = input.object.spec.release_of(app);
+    let spec = AppInstallationSpec {
+        digest: digest(&release),
+        app: InstalledApp { namespace: namespace.to_owned(), name: app.to_owned(), uid: input.uid().to_owned() },
+        cluster: InstalledIn { name: cluster.name.clone(), uid: uid(live).to_owned() },
+        release,
+    };
+    let labels: BTreeMap<&str, &str> = BTreeMap::from([
+        (labels::MANAGED_BY, labels::MANAGED_BY_VALUE),
+        (labels::APP, app),
+        (labels::APP_NAMESPACE, namespace),
+        (labels::CLUSTER_NAME, &*cluster.name),
+        (labels::CLUSTER_NAMESPACE, cluster.namespace.as_deref().unwrap_or_default()),
+    ]);
+    Object::new(json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "AppInstallation",
+        "metadata": {
+            "name": names::app_installation(namespace, app, &cluster.name), "namespace": cluster.namespace, "labels": labels,
+        },
+        "spec": spec,
+    }))
+}

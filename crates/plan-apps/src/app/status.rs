@@ -1,0 +1,104 @@
+//! What an `App` says of itself.
+
+use super::{AppPlan, InTenant};
+use berth_api::App;
+use berth_api::app::{AppInCluster, AppState, AppStatus};
+use berth_api::conditions::{Reason, Verdict};
+use berth_plan::{Failure, Input, verdicts};
+
+/// Entries of the list in the status.
+const LISTED: usize = 16;
+/// Names in a message.
+const NAMED: usize = 3;
+
+/// The new status.
+pub(super) fn status(input: Input<'_, App>, planned: &AppPlan, failure: Option<&Failure>) -> AppStatus {
+    let old = input.object.status.clone().unwrap_or_default();
+    let generation = input.object.metadata.generation.unwrap_or_default();
+    let count = |state: AppState| i64::try_from(of(planned, state).count()).ok();
+    let selected = planned.tenants.iter().filter(|tenant| tenant.wanted).count();
+    let mut listed: Vec<&InTenant> = planned.tenants.iter().filter(|t| t.state != AppState::Deployed).collect();
+    listed.sort_by_key(|tenant| tenant.state);
+    AppStatus {
+        observed_generation: Some(generation),
+        selected: i64::try_from(selected).ok(),
+        deployed: count(AppState::Deployed),
+        running: count(AppState::Running),
+        waiting: count(AppState::Waiting),
+        failed: count(AppState::Failed),
+        queued: count(AppState::Queued),
+        deleting: count(AppState::Deleting),
+        clusters: listed.into_iter().take(LISTED).map(listed_as).collect(),
+        conditions: verdicts::publish(&old.conditions, said(planned, failure), generation, input.now, false),
+    }
+}
+
+fn listed_as(tenant: &InTenant) -> AppInCluster {
+    AppInCluster {
+        namespace: tenant.cluster.namespace.clone().unwrap_or_default(),
+        name: tenant.cluster.name.clone(),
+        state: tenant.state,
+        message: berth_api::conditions::shortened(&tenant.message, 500),
+    }
+}
+
+fn of(planned: &AppPlan, state: AppState) -> impl Iterator<Item = &InTenant> {
+    planned.tenants.iter().filter(move |tenant| tenant.state == state)
+}
+
+/// The first few of them, by name.
+fn named(planned: &AppPlan, state: AppState) -> String {
+    let all: Vec<&InTenant> = of(planned, state).collect();
+    let names: Vec<String> = all
+        .iter()
+        .take(NAMED)
+        .map(|t| format!("{}/{}", t.cluster.namespace.as_deref().unwrap_or_default(), t.cluster.name))
+        .collect();
+    let more = all.len().saturating_sub(NAMED);
+    if more == 0 { names.join(", ") } else { format!("{} and {more} more", names.join(", ")) }
+}
+
+/// `Ready` and `Degraded`.
+fn said(planned: &AppPlan, failure: Option<&Failure>) -> Vec<Verdict> {
+    if let Some(failure) = failure {
+        return verdicts::both(Some(false), true, failure.reason, &*failure.message);
+    }
+    let problem = planned.plan.stages.iter().find(|s| !s.state.is_done());
+    let sentence = problem.and_then(|s| s.state.sentence());
+    if problem.is_some_and(|s| s.id == berth_plan::StageId::Deletion) {
+        return verdicts::deleting(sentence.as_ref().map(|(_, text)| text.as_str()));
+    }
+    if problem.is_some() {
+        return verdicts::under_way(problem, "waiting");
+    }
+    if let Some(first) = of(planned, AppState::Failed).next() {
+        let held = if planned.held {
+            ". Nobody else gets it, until it succeeds there or spec changes (spec.maxFailed)"
+        } else {
+            ""
+        };
+        let message =
+            format!("failed in {}{held}. The first says: {}", named(planned, AppState::Failed), first.message);
+        return verdicts::both(Some(false), true, Reason::AppFailed, message);
+    }
+    if let Some(missing) = planned.missing.first() {
+        let message = format!("spec.clusterRefs: {missing} does not exist: create it, or correct the name");
+        return verdicts::both(Some(false), false, Reason::Waiting, message);
+    }
+    for (state, what) in [
+        (AppState::Running, "being installed or upgraded in"),
+        (AppState::Queued, "its turn has not come in"),
+        (AppState::Waiting, "waiting for"),
+        (AppState::Deleting, "being uninstalled from"),
+    ] {
+        if let Some(first) = of(planned, state).next() {
+            let message = format!("{what} {}: {}", named(planned, state), first.message);
+            return verdicts::both(Some(false), false, Reason::Waiting, message);
+        }
+    }
+    let message = match planned.tenants.len() {
+        0 => "no Cluster is selected".to_owned(),
+        count => format!("deployed in {count} Clusters"),
+    };
+    verdicts::both(Some(true), false, Reason::AsExpected, message)
+}

@@ -1,0 +1,214 @@
+//! What an `App` does in each situation, from observation to status.
+
+use super::*;
+use berth_api::app::{AppChart, AppInstallationStatus, AppRelease, AppSpec};
+use berth_api::selector::{ClusterSelector, NamedCluster};
+use berth_plan::{Observed, Settings};
+
+const OPERATOR: &str = "berth-system";
+
+struct Fixture {
+    app: App,
+    observed: Observed,
+    settings: Settings,
+}
+
+impl Fixture {
+    fn new(namespace: &str) -> Self {
+        let chart =
+            AppChart { oci: Some("oci://reg/charts/web".into()), version: Some("1.0.0".into()), ..AppChart::default() };
+        let mut app = App::new(
+            "web",
+            AppSpec {
+                cluster_selector: Some(ClusterSelector::default()),
+                release: AppRelease { chart, ..AppRelease::default() },
+                max_concurrent: 10,
+                max_failed: 1,
+                ..AppSpec::default()
+            },
+        );
+        app.metadata.namespace = Some(namespace.into());
+        app.metadata.uid = Some("app-uid".into());
+        app.metadata.generation = Some(1);
+        let mut settings = Settings::default();
+        settings.apps.image = "reg/apps:1".into();
+        settings.apps.namespace = OPERATOR.into();
+        settings.apps.sources = vec!["oci://reg/charts/*".into()];
+        Self { app, observed: Observed::default(), settings }
+    }
+
+    fn cluster(&mut self, namespace: &str, name: &str) {
+        let key = ObjectKey::namespaced(Kind::Cluster, namespace, name);
+        let metadata =
+            json!({"name": name, "namespace": namespace, "uid": format!("uid-{name}"), "labels": {"env": "prod"}});
+        self.observed.objects.insert(key, json!({"metadata": metadata}));
+    }
+
+    fn input(&self) -> Input<'_, App> {
+        Input {
+            object: &self.app,
+            observed: &self.observed,
+            settings: &self.settings,
+            now: jiff::Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    /// One reconcile: what is planned is done.
+    fn reconcile(&mut self) -> AppPlan {
+        let planned = AppPlanner::plan(self.input());
+        for action in planned.plan.actions().cloned().collect::<Vec<_>>() {
+            match action {
+                Action::Apply(object) => {
+                    let mut live = object.value().clone();
+                    let old = self.observed.get(object.key()).cloned().unwrap_or_default();
+                    live["metadata"]["uid"] = "installation".into();
+                    live["metadata"]["generation"] =
+                        (old["metadata"]["generation"].as_i64().unwrap_or_default() + 1).into();
+                    live["status"] = old["status"].clone();
+                    self.observed.objects.insert(object.key().clone(), live);
+                }
+                Action::Delete { key, .. } => drop(self.observed.objects.remove(&key)),
+                other => panic!("{other:?}"),
+            }
+        }
+        self.app.status = Some(AppPlanner::status(self.input(), &planned, None));
+        planned
+    }
+
+    /// What an installation says of its spec as it is now.
+    fn says(&mut self, cluster: &str, phase: &str, failures: i64) {
+        let of = |(key, live): &(&ObjectKey, &mut Value)| {
+            key.kind == Kind::AppInstallation && live["spec"]["cluster"]["name"] == cluster
+        };
+        let (_, live) = self.observed.objects.iter_mut().find(of).expect(cluster);
+        let status = AppInstallationStatus {
+            observed_generation: live["metadata"]["generation"].as_i64(),
+            phase: Some(phase.into()),
+            failures: Some(failures),
+            ..AppInstallationStatus::default()
+        };
+        live["status"] = serde_json::to_value(status).unwrap();
+    }
+
+    fn installed(&self) -> Vec<String> {
+        let all = self.observed.objects.iter().filter(|(key, _)| key.kind == Kind::AppInstallation);
+        let name = |of: &Value| of["spec"]["cluster"]["name"].as_str().unwrap_or_default().to_owned();
+        all.map(|(key, of)| format!("{}/{}", key.namespace.as_deref().unwrap_or_default(), name(of))).collect()
+    }
+
+    fn ready(&self) -> String {
+        let status = self.app.status.clone().unwrap_or_default();
+        let ready = conditions::find(&status.conditions, ConditionType::Ready).unwrap();
+        format!("{} {}: {}", ready.status, ready.reason, ready.message)
+    }
+}
+
+#[test]
+fn one_of_the_operators_namespace_is_for_all_and_one_of_a_teams_for_its_own() {
+    for (namespace, wanted) in [(OPERATOR, &["team-a/acme", "team-b/beta"][..]), ("team-a", &["team-a/acme"])] {
+        let mut it = Fixture::new(namespace);
+        it.cluster("team-a", "acme");
+        it.cluster("team-b", "beta");
+        it.reconcile();
+        assert_eq!(it.installed(), wanted);
+        let planned = it.reconcile();
+        assert!(planned.plan.is_empty(), "{:?}", planned.plan);
+        let selector = ClusterSelector {
+            match_labels: [("env".to_owned(), "test".to_owned())].into(),
+            ..ClusterSelector::default()
+        };
+        it.app.spec.cluster_selector = Some(selector);
+        it.reconcile();
+        assert_eq!(it.installed(), [""; 0]);
+        it.reconcile();
+        assert_eq!(it.ready(), "True AsExpected: no Cluster is selected");
+    }
+}
+
+#[test]
+fn a_teams_app_has_what_the_platform_allows() {
+    let mut it = Fixture::new("team-a");
+    it.cluster("team-a", "acme");
+    it.settings.apps.sources.clear();
+    it.reconcile();
+    assert!(it.installed().is_empty());
+    assert_eq!(
+        it.ready(),
+        "False NotAllowed: spec.chart: charts from oci://reg/charts/web are not allowed in this namespace: none is. Set another one, or ask the platform team to add it to writers.apps.sources in the values of Berth's chart"
+    );
+    it.settings.apps.sources = vec!["oci://reg/charts/*".into()];
+    it.reconcile();
+    assert_eq!(it.installed(), ["team-a/acme"]);
+    it.app.spec.cluster_selector = None;
+    it.app.spec.cluster_refs = vec![NamedCluster { name: "beta".into(), namespace: Some("team-b".into()) }];
+    it.reconcile();
+    assert!(
+        it.ready().starts_with("False NotAllowed: spec.clusterRefs: namespace team-b is another one"),
+        "{}",
+        it.ready()
+    );
+    assert_eq!(it.installed(), ["team-a/acme"], "what is there stays");
+    it.app.spec.cluster_refs = vec![NamedCluster { name: "gone".into(), namespace: None }];
+    it.says("acme", phase::DEPLOYED, 0);
+    it.reconcile();
+    it.reconcile();
+    assert!(it.ready().contains("Cluster team-a/gone does not exist"), "{}", it.ready());
+}
+
+#[test]
+fn a_bad_version_stops_and_set_back_it_goes_on() {
+    let mut it = Fixture::new(OPERATOR);
+    let names = ["a", "b", "c", "d"];
+    for name in names {
+        it.cluster("team-a", name);
+    }
+    it.reconcile();
+    for name in names {
+        it.says(name, phase::DEPLOYED, 0);
+    }
+    it.reconcile();
+    assert_eq!(it.ready(), "True AsExpected: deployed in 4 Clusters");
+    it.app.spec.max_concurrent = 1;
+    it.app.spec.release.chart.version = Some("2.0.0".into());
+    it.reconcile();
+    it.says("a", phase::FAILED, 1);
+    let planned = it.reconcile();
+    assert!(planned.plan.is_empty());
+    let status = it.app.status.clone().unwrap();
+    assert_eq!((status.failed, status.queued, status.deployed), (Some(1), Some(3), Some(0)));
+    assert!(it.ready().starts_with("False AppFailed: failed in team-a/a. Nobody else gets it"), "{}", it.ready());
+    // While it is tried again it counts as failed all the same.
+    it.says("a", phase::RUNNING, 1);
+    assert!(it.reconcile().plan.is_empty());
+    it.app.spec.release.chart.version = Some("1.0.0".into());
+    let planned = it.reconcile();
+    assert_eq!(planned.plan.actions().count(), 1, "only one is not as it says");
+    it.says("a", phase::DEPLOYED, 0);
+    it.reconcile();
+    assert_eq!(it.ready(), "True AsExpected: deployed in 4 Clusters");
+}
+
+#[test]
+fn a_deleted_app_waits_until_its_installations_are_gone() {
+    let mut it = Fixture::new(OPERATOR);
+    it.cluster("team-a", "acme");
+    it.reconcile();
+    it.app.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-31T12:00:00Z")).unwrap());
+    let planned = it.reconcile();
+    assert!(!planned.plan.finished && it.installed().is_empty());
+    assert!(it.reconcile().plan.finished);
+}
+
+#[test]
+fn what_only_looks_like_an_installation_is_left_alone() {
+    let mut it = Fixture::new(OPERATOR);
+    it.cluster("team-a", "acme");
+    it.reconcile();
+    let (key, live) = it.observed.objects.iter().find(|(key, _)| key.kind == Kind::AppInstallation).unwrap();
+    let (mut key, mut live) = (key.clone(), live.clone());
+    "other".clone_into(&mut key.name);
+    live["metadata"]["name"] = "other".into();
+    live["spec"]["cluster"]["name"] = "other".into();
+    it.observed.objects.insert(key, live);
+    assert!(it.reconcile().plan.is_empty());
+}

@@ -1,0 +1,174 @@
+//! The Job of an `AppInstallation`: what it is asked for, what it is made from, and the Secret beside it.
+
+use super::InstallationInput;
+use berth_api::app::{APP_SECRET, AppRelease};
+use berth_api::apps::{Chart, Deploy, Release, TASK, Task, Uninstall, files};
+use berth_api::conditions::Reason;
+use berth_api::{labels, names};
+use berth_pki::{CertSpec, Usage};
+use berth_plan::digest::sha256;
+use berth_plan::jobs::{JobShape, Volume, variables};
+use berth_plan::model::{SecretEntry, State};
+use berth_plan::workload;
+use berth_render::{ObjectKey, lay_over};
+use jiff::SignedDuration;
+use serde_json::{Map, Value, json};
+
+/// How long a Job may take with all its tries, in seconds: less than its certificate lives.
+pub(super) const DEADLINE: i64 = 3000;
+/// How long the certificate lives.
+const LIFETIME: SignedDuration = SignedDuration::from_hours(1);
+/// Longest values in the spec, in bytes: they go to the program by its environment.
+const LONGEST: usize = 64 << 10;
+/// A chart of 20 MiB at most, unpacked and with what Helm keeps of it.
+const SCRATCH: &str = "256Mi";
+/// Port of API servers.
+const PORT: u16 = 6443;
+
+/// What a Job is to do, and by what it is known that it was done.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) task: Task,
+    /// Digest of it, and of all that it is made from.
+    pub(super) digest: String,
+    /// Copies of Secrets that it gets.
+    copies: Vec<SecretEntry>,
+}
+
+/// The release of the spec, as the program is told. What the `App` leaves out was filled in.
+fn release(input: InstallationInput<'_>) -> Release {
+    let asked = &input.object.spec.release;
+    let name = asked.release_name.clone().unwrap_or_else(|| input.object.spec.app.name.clone());
+    let namespace = asked.namespace.clone().unwrap_or_else(|| "default".to_owned());
+    Release {
+        name,
+        namespace,
+        installation: input.uid().to_owned(),
+        timeout: asked.timeout_seconds,
+        adopt: asked.adopt,
+    }
+}
+
+fn chart(asked: &AppRelease) -> Chart {
+    let chart = asked.chart.clone();
+    Chart {
+        from: chart.oci.or(chart.repository).unwrap_or_default(),
+        name: chart.name.unwrap_or_default(),
+        version: chart.version.unwrap_or_default(),
+        digest: chart.digest.unwrap_or_default(),
+        plain_http: chart.plain_http,
+    }
+}
+
+/// What is asked of a tenant in that epoch. Err: what is awaited, or refused.
+pub(super) fn deploy(input: InstallationInput<'_>, epoch: i64) -> Result<Asked, State> {
+    let asked = &input.object.spec.release;
+    let size = serde_json::to_vec(&asked.values).map_or(0, |text| text.len());
+    if size > LONGEST {
+        let message = format!(
+            "spec.values: {size} bytes are more than {LONGEST}: put them into a Secret, and name it in spec.valuesFrom of the App"
+        );
+        return Err(State::blocked(Reason::InvalidSpec, message));
+    }
+    let mut copies = vec![];
+    let chart_part = &asked.chart;
+    let pull = chart_part
+        .pull_secret_ref
+        .as_ref()
+        .map(|secret| ("chart.pullSecretRef", &*secret.name, files::LOGIN, files::LOGIN.to_owned()));
+    let ca = chart_part
+        .ca_secret_ref
+        .as_ref()
+        .map(|secret| ("chart.caSecretRef", &*secret.name, files::CA, files::CA.to_owned()));
+    let values = asked.values_from.iter().enumerate();
+    let values = values.map(|(n, from)| ("valuesFrom", &*from.secret_ref.name, &*from.key, files::values(n)));
+    let mut digests = vec![];
+    for (field, secret, key, name) in pull.into_iter().chain(ca).chain(values) {
+        let source = input.target().source(secret);
+        digests.push(digest_of(input, field, &source, key)?);
+        copies.push(SecretEntry::Copy { name, source, of: key.to_owned() });
+    }
+    let task = Task::Deploy(Box::new(Deploy {
+        release: release(input),
+        chart: chart(asked),
+        values: asked.values.clone(),
+        value_files: asked.values_from.len(),
+        wait: asked.wait,
+        roll_back: asked.on_failure == berth_api::app::OnFailure::Rollback,
+    }));
+    Ok(Asked { digest: digest(&json!({"task": task, "from": digests, "epoch": epoch})), task, copies })
+}
+
+/// That the release be gone.
+pub(super) fn uninstall(input: InstallationInput<'_>) -> Asked {
+    let task = Task::Uninstall(Uninstall { release: release(input) });
+    Asked { digest: digest(&json!({"task": task})), task, copies: vec![] }
+}
+
+/// Short enough for a label.
+fn digest(of: &Value) -> String {
+    let mut digest = sha256(of.to_string().as_bytes());
+    digest.truncate(40);
+    digest
+}
+
+/// The digest of a key of a Secret that the spec names. Err: what is wrong with it.
+fn digest_of(input: InstallationInput<'_>, field: &str, source: &ObjectKey, key: &str) -> Result<String, State> {
+    let missing = |on: String| Err(State::waiting(on));
+    let Some(facts) = input.observed.secrets.get(source) else {
+        return missing(format!("{source}, which spec.{field} of the App names"));
+    };
+    if let Some(why) = &facts.refused {
+        return missing(format!("{source} (spec.{field} of the App), which Berth may not read: {why}"));
+    }
+    if facts.type_ != APP_SECRET {
+        let message = format!(
+            "spec.{field} of the App: {source} is not of type {APP_SECRET}, by which its owner says that Berth may read it: create it anew with that type"
+        );
+        return Err(State::blocked(Reason::InvalidSpec, message));
+    }
+    match facts.digests.get(key) {
+        Some(digest) => Ok(digest.clone()),
+        None => missing(format!("key {key} of {source}, which spec.{field} of the App names")),
+    }
+}
+
+impl Asked {
+    /// What is in the Secret beside the Job.
+    pub(super) fn entries(&self, input: InstallationInput<'_>) -> Vec<SecretEntry> {
+        let target = input.target();
+        let kubeconfig = SecretEntry::Kubeconfig {
+            cluster: target.cluster.name.clone(),
+            server: format!("https://{}.{}.svc:{PORT}", names::APISERVER, target.home),
+            spec: CertSpec::new(names::APPS_USER, Usage::Client, LIFETIME),
+            issuer: target.ca(),
+            why: "a Job is about to begin".to_owned(),
+        };
+        [kubeconfig].into_iter().chain(self.copies.iter().cloned()).collect()
+    }
+
+    /// The Job.
+    pub(super) fn shape<'a>(&'a self, input: InstallationInput<'a>, key: &ObjectKey) -> Result<JobShape<'a>, State> {
+        let task = serde_json::to_string(&self.task).map_err(|e| State::blocked(Reason::Error, e.to_string()))?;
+        let settings = input.settings;
+        let mut env = vec![json!({"name": TASK, "value": task})];
+        let source = input.object.spec.release.source();
+        env.extend(variables(settings, input.observed, &source.replacen("oci://", "https://", 1)));
+        let mut container = json!({
+            "image": settings.apps.image,
+            "args": ["run", "--secret=/etc/berth/app", "--scratch=/scratch"],
+            "env": env,
+            "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "512Mi"}},
+        });
+        for layer in &workload::job(&settings.helpers, None) {
+            lay_over(&mut container, layer);
+        }
+        let volumes = vec![
+            Volume::new("scratch", "/scratch", json!({"emptyDir": {"sizeLimit": SCRATCH}})),
+            Volume::new("app", "/etc/berth/app", json!({"secret": {"secretName": key.name, "defaultMode": 0o440}})),
+        ];
+        let labels = vec![(labels::APP_INSTALLATION_UID, input.uid()), (labels::APP_ASKED, &*self.digest)];
+        let (key, pod) = (key.clone(), Map::new());
+        Ok(JobShape { key, labels, container, volumes, pod, retries: 2, ttl: None })
+    }
+}

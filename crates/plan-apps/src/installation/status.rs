@@ -1,0 +1,114 @@
+//! What an `AppInstallation` says of itself.
+
+use super::{InstallationInput, InstallationPlan, JobResult, reason};
+use berth_api::app::{AppInstallationStatus, ReleaseStatus, phase};
+use berth_api::apps::{Deployed, Outcome};
+use berth_api::conditions::{Reason, Verdict};
+use berth_plan::{Failure, verdicts};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+/// The new status.
+pub(super) fn status(
+    input: InstallationInput<'_>,
+    planned: &InstallationPlan,
+    failure: Option<&Failure>,
+) -> AppInstallationStatus {
+    let old = input.status();
+    let generation = input.object.metadata.generation.unwrap_or_default();
+    let mut new = AppInstallationStatus {
+        observed_generation: Some(generation),
+        phase: Some(planned.phase.to_owned()),
+        ..old.clone()
+    };
+    if let Some(asked) = &planned.asked {
+        new.asked = Some(asked.clone());
+        (new.failures, new.failed_at, new.message) = (None, None, None);
+    }
+    if let Some(result) = &planned.result {
+        record(input, &mut new, result);
+    }
+    new.conditions = verdicts::publish(&old.conditions, said(planned, &new, failure), generation, input.now, false);
+    new
+}
+
+/// Takes in how a Job ended.
+fn record(input: InstallationInput<'_>, status: &mut AppInstallationStatus, result: &JobResult) {
+    status.job = Some(result.job.clone());
+    match &result.outcome {
+        Outcome::Failed(failure) => {
+            status.failures = Some(status.failures.unwrap_or_default().saturating_add(1));
+            status.failed_at = Some(Time(input.now));
+            status.message = Some(failure.message.clone());
+            if !input.is_deleted() {
+                status.phase = Some(phase::FAILED.to_owned());
+            }
+        }
+        Outcome::Uninstalled => {
+            // Nothing was asked for: nothing is to be uninstalled any more.
+            (status.asked, status.release) = (None, None);
+            (status.failures, status.failed_at, status.message) = (None, None, None);
+        }
+        Outcome::Deployed(deployed) => {
+            status.release = Some(release(input, deployed, &result.asked, status.release.take()));
+            (status.failures, status.failed_at) = (None, None);
+            status.message = Some(deployed.mended.clone()).filter(|mended| !mended.is_empty());
+            status.phase = Some(phase::DEPLOYED.to_owned());
+        }
+    }
+}
+
+fn release(
+    input: InstallationInput<'_>,
+    deployed: &Deployed,
+    asked: &str,
+    old: Option<ReleaseStatus>,
+) -> ReleaseStatus {
+    let spec = &input.object.spec.release;
+    let since = old.filter(|old| old.revision == deployed.revision && deployed.unchanged).and_then(|old| old.since);
+    ReleaseStatus {
+        namespace: spec.namespace.clone().unwrap_or_else(|| "default".to_owned()),
+        name: spec.release_name.clone().unwrap_or_else(|| input.object.spec.app.name.clone()),
+        asked: asked.to_owned(),
+        revision: deployed.revision,
+        chart: deployed.chart.clone(),
+        version: deployed.version.clone(),
+        app_version: Some(deployed.app_version.clone()).filter(|version| !version.is_empty()),
+        chart_digest: deployed.chart_digest.clone(),
+        values_digest: deployed.values_digest.clone(),
+        since: Some(since.unwrap_or(Time(input.now))),
+    }
+}
+
+/// `Ready` and `Degraded`.
+fn said(planned: &InstallationPlan, new: &AppInstallationStatus, failure: Option<&Failure>) -> Vec<Verdict> {
+    if let Some(failure) = failure {
+        return verdicts::both(Some(false), true, failure.reason, &*failure.message);
+    }
+    let problem = planned.plan.stages.iter().find(|s| !s.state.is_done());
+    let sentence = problem.and_then(|s| s.state.sentence());
+    if planned.phase == phase::DELETING {
+        return verdicts::deleting(sentence.as_ref().map(|(_, text)| text.as_str()));
+    }
+    match (&planned.result, new.phase.as_deref()) {
+        (Some(JobResult { outcome: Outcome::Failed(failure), .. }), _) => {
+            verdicts::both(Some(false), true, reason(failure), &*failure.message)
+        }
+        (_, Some(phase::FAILED)) => {
+            let (reason, message) = sentence.unwrap_or((Reason::AppFailed, "the last try failed".to_owned()));
+            verdicts::both(Some(false), true, reason, message)
+        }
+        (_, Some(phase::DEPLOYED)) => {
+            let of = new.release.clone().unwrap_or_default();
+            verdicts::both(
+                Some(true),
+                false,
+                Reason::AsExpected,
+                format!(
+                    "revision {} of release {}/{} has chart {} {}",
+                    of.revision, of.namespace, of.name, of.chart, of.version
+                ),
+            )
+        }
+        _ => verdicts::under_way(problem, "waiting for its Job"),
+    }
+}

@@ -1,0 +1,400 @@
+//! What an `AppInstallation` does in each situation, from observation to status.
+
+use super::*;
+use berth_api::app::{APP_SECRET, AppChart, AppRelease, AppSecret, AppValues, InstalledApp, InstalledIn};
+use berth_api::apps::{Deployed, TASK, Task};
+use berth_api::conditions::{self, ConditionType};
+use berth_plan::jobs::env_of;
+use berth_plan::secrets::SecretFacts;
+use berth_plan::{Observed, Settings};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+const TEAM: &str = "team-a";
+const NAME: &str = "acme-web-12345678";
+
+/// A tenant that answers, and an installation in it.
+struct Fixture {
+    object: AppInstallation,
+    observed: Observed,
+    settings: Settings,
+    now: Timestamp,
+    /// Jobs that were made.
+    jobs: usize,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let spec = berth_api::AppInstallationSpec {
+            app: InstalledApp { namespace: "berth-system".into(), name: "web".into(), uid: "app-uid".into() },
+            cluster: InstalledIn { name: "acme".into(), uid: "cluster-uid".into() },
+            release: AppRelease {
+                chart: AppChart {
+                    oci: Some("oci://reg/web".into()),
+                    version: Some("1.0.0".into()),
+                    ..AppChart::default()
+                },
+                namespace: Some("shop".into()),
+                release_name: Some("web".into()),
+                timeout_seconds: 300,
+                ..AppRelease::default()
+            },
+            digest: String::new(),
+        };
+        let mut object = AppInstallation::new(NAME, spec);
+        object.metadata.namespace = Some(TEAM.into());
+        object.metadata.uid = Some("installation-uid".into());
+        object.metadata.generation = Some(1);
+        let mut settings = Settings::default();
+        settings.apps.image = "reg/apps:1".into();
+        let now = "2026-01-31T12:00:00Z".parse().unwrap();
+        let mut it = Self { object, observed: Observed::default(), settings, now, jobs: 0 };
+        let target = it.target();
+        it.put(&target.app, json!({"metadata": {"uid": "app-uid"}}));
+        it.available("True");
+        let labels = json!({
+            labels::MANAGED_BY: labels::MANAGED_BY_VALUE, labels::CLUSTER_NAME: "acme", labels::CLUSTER_NAMESPACE: TEAM,
+        });
+        it.put(&target.namespace(), json!({"metadata": {"labels": labels}}));
+        it.put(&target.policy(), json!({"metadata": {}}));
+        it.epoch(1);
+        it
+    }
+
+    fn target(&self) -> Target {
+        Target::from(&self.object)
+    }
+
+    fn put(&mut self, key: &ObjectKey, mut object: Value) {
+        object["metadata"]["name"] = key.name.clone().into();
+        object["metadata"]["namespace"] = key.namespace.clone().into();
+        self.observed.objects.insert(key.clone(), object);
+    }
+
+    fn available(&mut self, status: &str) {
+        let condition = json!({
+            "type": "Available", "status": status, "reason": "Asleep", "message": "it sleeps",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        });
+        let cluster = json!({
+            "apiVersion": "berth.dev/v1alpha1", "kind": "Cluster", "metadata": {"uid": "cluster-uid"},
+            "spec": {"version": "1.36.3"}, "status": {"conditions": [condition]},
+        });
+        self.put(&self.target().cluster.clone(), cluster);
+    }
+
+    fn epoch(&mut self, epoch: i64) {
+        let etcd = json!({
+            "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdCluster", "metadata": {}, "spec": {"version": "3.6.16"},
+            "status": {"epoch": epoch},
+        });
+        self.put(&self.target().etcd(), etcd);
+    }
+
+    fn input(&self) -> Input<'_, AppInstallation> {
+        Input { object: &self.object, observed: &self.observed, settings: &self.settings, now: self.now }
+    }
+
+    /// One reconcile: what is planned is done, and the status written.
+    fn reconcile(&mut self) -> InstallationPlan {
+        let planned = InstallationPlanner::plan(self.input());
+        for action in planned.plan.actions().cloned().collect::<Vec<_>>() {
+            match action {
+                Action::Create(object) => {
+                    let mut live = object.value().clone();
+                    self.jobs += 1;
+                    live["metadata"]["uid"] = format!("job-{}", self.jobs).into();
+                    live["metadata"]["creationTimestamp"] = self.now.to_string().into();
+                    self.observed.objects.insert(object.key().clone(), live);
+                }
+                Action::Secret(plan) => {
+                    let live = json!({"metadata": {"uid": "secret", "labels": plan.labels}});
+                    self.put(&plan.key.clone(), live);
+                }
+                Action::Delete { key, uid: of, .. } => {
+                    let live = self.observed.objects.remove(&key).expect("what is deleted is there");
+                    assert_eq!(uid(&live), of, "{key}");
+                    self.observed.objects.retain(|other, _| key.kind != Kind::Job || other.kind != Kind::Pod);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        if !planned.plan.finished {
+            self.object.status = Some(InstallationPlanner::status(self.input(), &planned, None));
+        }
+        planned
+    }
+
+    /// Reconciles until nothing is done any more.
+    fn settle(&mut self) -> InstallationPlan {
+        for _ in 0..10 {
+            let before = (self.object.status.clone(), self.observed.objects.clone());
+            let planned = self.reconcile();
+            if planned.plan.finished || before == (self.object.status.clone(), self.observed.objects.clone()) {
+                return planned;
+            }
+        }
+        panic!("it does not settle: {:?}", self.object.status);
+    }
+
+    fn job(&self) -> Option<&Value> {
+        self.observed.get(&self.target().job)
+    }
+
+    fn task(&self) -> Option<Task> {
+        serde_json::from_str(env_of(self.job()?, TASK)?).ok()
+    }
+
+    /// The Job's pod ends with this.
+    fn ends(&mut self, outcome: &Outcome) {
+        let job = self.job().expect("a Job").clone();
+        let failed = matches!(outcome, Outcome::Failed(_));
+        let mut labels = job["spec"]["template"]["metadata"]["labels"].clone();
+        labels[labels::JOB_NAME] = job["metadata"]["name"].clone();
+        let said = serde_json::to_string(outcome).unwrap();
+        let end = json!({"terminated": {"message": said, "finishedAt": self.now.to_string()}});
+        let key = ObjectKey::namespaced(Kind::Pod, &*self.target().home, "pod");
+        let phase = if failed { "Failed" } else { "Succeeded" };
+        let statuses = json!([{"name": "apps", "state": end}]);
+        self.put(
+            &key,
+            json!({"metadata": {"labels": labels}, "status": {"phase": phase, "containerStatuses": statuses}}),
+        );
+        let type_ = if failed { "Failed" } else { "Complete" };
+        let job = self.observed.objects.get_mut(&self.target().job).unwrap();
+        job["status"]["conditions"] = json!([{"type": type_, "status": "True", "message": "m"}]);
+    }
+
+    fn deployed(&mut self, revision: i64) {
+        self.ends(&Outcome::Deployed(Deployed {
+            revision,
+            chart: "web".into(),
+            version: "1.0.0".into(),
+            ..Deployed::default()
+        }));
+    }
+
+    fn fails(&mut self) {
+        self.ends(&Outcome::Failed(Failure { at: At::Release, message: "UPGRADE FAILED: no".into() }));
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut AppRelease)) {
+        change(&mut self.object.spec.release);
+        *self.object.metadata.generation.get_or_insert(1) += 1;
+    }
+
+    fn says(&self) -> String {
+        let status = self.object.status.clone().unwrap_or_default();
+        let ready = conditions::find(&status.conditions, ConditionType::Ready).unwrap();
+        format!("{} {} {}: {}", status.phase.unwrap_or_default(), ready.status, ready.reason, ready.message)
+    }
+}
+
+#[test]
+fn what_is_asked_for_is_recorded_before_a_job_is_made_and_the_job_goes_when_its_result_is() {
+    let mut it = Fixture::new();
+    it.reconcile();
+    assert!(it.job().is_none(), "nothing is begun that is not on record");
+    assert!(it.object.status.as_ref().is_some_and(|s| s.asked.is_some()));
+    it.settle();
+    let Some(Task::Deploy(task)) = it.task() else { panic!("{:?}", it.job()) };
+    assert_eq!((&*task.release.namespace, &*task.release.name), ("shop", "web"));
+    assert_eq!(task.release.installation, "installation-uid");
+    assert_eq!(it.says(), "Running False Waiting: waiting for its Job to install or upgrade it");
+    it.deployed(1);
+    it.settle();
+    assert_eq!(it.says(), "Deployed True AsExpected: revision 1 of release shop/web has chart web 1.0.0");
+    let left = it.observed.objects.keys().filter(|key| matches!(key.kind, Kind::Job | Kind::Secret));
+    assert_eq!(left.count(), 0);
+    let planned = it.reconcile();
+    assert!(planned.plan.is_empty() && planned.requeue_after == Some(AT_REST));
+}
+
+#[test]
+fn the_pod_has_no_token_and_is_restricted_and_its_certificate_lives_for_an_hour() {
+    let mut it = Fixture::new();
+    it.reconcile();
+    let planned = InstallationPlanner::plan(it.input());
+    let secret = planned.plan.actions().find_map(|a| if let Action::Secret(s) = a { Some(s.clone()) } else { None });
+    let secret = secret.expect("a Secret beside the Job");
+    let [berth_plan::SecretEntry::Kubeconfig { server, spec, .. }] = &secret.entries[..] else { panic!("{secret:?}") };
+    let home = &it.target().home;
+    assert_eq!(*server, format!("https://kube-apiserver.{home}.svc:6443"));
+    assert_eq!((&*spec.common_name, spec.organizations.len()), (names::APPS_USER, 0));
+    it.reconcile();
+    let pod = &it.job().unwrap()["spec"]["template"];
+    assert_eq!(pod["metadata"]["labels"][labels::COMPONENT], names::APPS);
+    let spec = &pod["spec"];
+    assert_eq!(
+        (&spec["automountServiceAccountToken"], &spec["securityContext"]["runAsNonRoot"]),
+        (&json!(false), &json!(true))
+    );
+    assert_eq!(spec["containers"][0]["securityContext"]["readOnlyRootFilesystem"], true);
+    assert!(it.job().unwrap()["spec"]["activeDeadlineSeconds"].as_i64().unwrap() < 3600);
+}
+
+#[test]
+fn a_change_of_the_spec_of_a_secret_or_of_the_epoch_has_another_job() {
+    let secret = ObjectKey::namespaced(Kind::Secret, "berth-system", "passwords");
+    let hold = |it: &mut Fixture, value: &str| {
+        let data = BTreeMap::from([("values.yaml".to_owned(), value.as_bytes().to_vec())]);
+        it.observed.secrets.insert(secret.clone(), SecretFacts::read(APP_SECRET, &data).into());
+    };
+    let mut it = Fixture::new();
+    let from = AppValues { secret_ref: AppSecret { name: "passwords".into() }, key: "values.yaml".into() };
+    it.change(|release| release.values_from = vec![from]);
+    it.settle();
+    let missing =
+        "Waiting False Waiting: waiting for Secret berth-system/passwords, which spec.valuesFrom of the App names";
+    assert_eq!(it.says(), missing);
+    hold(&mut it, "a: 1");
+    it.settle();
+    it.deployed(1);
+    it.settle();
+    let mut revision = 1;
+    let changes: [&dyn Fn(&mut Fixture); 3] =
+        [&|it| it.change(|release| release.chart.version = Some("2.0.0".into())), &|it| hold(it, "a: 2"), &|it| {
+            it.epoch(2)
+        }];
+    for change in changes {
+        change(&mut it);
+        it.now += SignedDuration::from_secs(1);
+        it.settle();
+        assert!(it.job().is_some(), "{}", it.says());
+        revision += 1;
+        it.deployed(revision);
+        it.settle();
+        assert!(it.says().starts_with(&format!("Deployed True AsExpected: revision {revision}")), "{}", it.says());
+    }
+    let text = serde_json::to_string(&it.object.status).unwrap();
+    assert!(!text.contains("a: 2"), "{text}");
+}
+
+#[test]
+fn one_that_fails_is_tried_again_later_and_at_once_after_a_change() {
+    let mut it = Fixture::new();
+    for (failures, minutes) in [(1, 1), (2, 2), (3, 4), (4, 8), (5, 16), (6, 30), (7, 30)] {
+        it.settle();
+        it.fails();
+        it.settle();
+        assert!(it.says().starts_with("Failed False AppFailed: UPGRADE FAILED: no"), "{}", it.says());
+        assert_eq!(it.object.status.as_ref().unwrap().failures, Some(failures));
+        assert!(it.job().is_none());
+        it.now += SignedDuration::from_mins(minutes) - SignedDuration::from_secs(1);
+        it.settle();
+        assert!(it.job().is_none(), "{failures}");
+        it.now += SignedDuration::from_secs(1);
+    }
+    it.settle();
+    it.fails();
+    it.settle();
+    it.change(|release| release.wait = true);
+    it.settle();
+    assert!(it.job().is_some() && it.object.status.as_ref().unwrap().failures.is_none());
+    it.deployed(3);
+    it.settle();
+    assert!(it.says().starts_with("Deployed True"), "{}", it.says());
+}
+
+#[test]
+fn a_tenant_that_does_not_answer_is_waited_for() {
+    let mut it = Fixture::new();
+    it.available("False");
+    it.settle();
+    assert_eq!(it.says(), "Waiting False Asleep: waiting for Cluster team-a/acme to be available: it sleeps");
+    assert!(it.job().is_none());
+    it.available("True");
+    let policy = it.target().policy();
+    it.observed.objects.remove(&policy);
+    it.settle();
+    assert!(it.says().contains("which lets its Job out") && it.job().is_none(), "{}", it.says());
+    it.put(&policy, json!({"metadata": {}}));
+    it.settle();
+    it.deployed(1);
+    it.settle();
+    it.available("False");
+    it.settle();
+    assert!(it.says().starts_with("Deployed True"), "what is there stays so while it sleeps: {}", it.says());
+}
+
+/// Whoever says that a release which is pending is nobody's has to be the only one.
+#[test]
+fn no_job_begins_while_a_pod_of_an_earlier_one_may_work() {
+    let mut it = Fixture::new();
+    let key = ObjectKey::namespaced(Kind::Pod, &*it.target().home, "old");
+    let labels = json!({labels::APP_INSTALLATION: NAME, labels::APP_INSTALLATION_NAMESPACE: TEAM});
+    it.put(&key, json!({"metadata": {"labels": labels}, "status": {"phase": "Running"}}));
+    it.settle();
+    assert!(it.job().is_none() && it.says().contains("of an earlier Job to end"), "{}", it.says());
+    it.observed.objects.get_mut(&key).unwrap()["status"]["phase"] = "Failed".into();
+    it.settle();
+    assert!(it.job().is_some());
+}
+
+fn delete(it: &mut Fixture) {
+    let at = serde_json::from_value(json!("2026-01-31T12:00:00Z")).unwrap();
+    it.object.metadata.deletion_timestamp = Some(at);
+}
+
+#[test]
+fn one_that_is_deleted_is_uninstalled_and_one_that_was_never_begun_is_not() {
+    let mut it = Fixture::new();
+    delete(&mut it);
+    assert!(it.settle().plan.finished && it.job().is_none());
+
+    let mut it = Fixture::new();
+    it.settle();
+    // Amid its installation.
+    delete(&mut it);
+    it.now += SignedDuration::from_secs(1);
+    it.settle();
+    let Some(Task::Uninstall(task)) = it.task() else { panic!("{:?}", it.job()) };
+    assert_eq!(task.release.name, "web");
+    it.fails();
+    assert!(!it.settle().plan.finished && it.job().is_none(), "it is tried again");
+    assert!(it.says().contains("UPGRADE FAILED: no"), "{}", it.says());
+    it.now += SignedDuration::from_mins(1);
+    it.settle();
+    it.ends(&Outcome::Uninstalled);
+    assert!(it.settle().plan.finished);
+    assert!(it.job().is_none());
+}
+
+#[test]
+fn a_tenant_that_is_gone_is_not_asked() {
+    let gone: [&dyn Fn(&mut Fixture); 3] = [
+        &|it| drop(it.observed.objects.remove(&it.target().cluster)),
+        &|it| it.observed.objects.get_mut(&it.target().cluster).unwrap()["metadata"]["uid"] = "another".into(),
+        &|it| {
+            let cluster = it.observed.objects.get_mut(&it.target().cluster).unwrap();
+            cluster["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z".into();
+        },
+    ];
+    for gone in gone {
+        let mut it = Fixture::new();
+        it.settle();
+        it.deployed(1);
+        it.settle();
+        gone(&mut it);
+        delete(&mut it);
+        assert!(it.settle().plan.finished && it.job().is_none(), "{}", it.says());
+    }
+}
+
+#[test]
+fn one_whose_app_is_gone_deletes_itself() {
+    let mut it = Fixture::new();
+    let app = it.target().app;
+    it.observed.objects.get_mut(&app).unwrap()["metadata"]["uid"] = "another".into();
+    let planned = InstallationPlanner::plan(it.input());
+    let actions: Vec<_> = planned.plan.actions().collect();
+    assert!(matches!(actions[..], [Action::Delete { uid, .. }] if uid == "installation-uid"), "{actions:?}");
+}
+
+#[test]
+fn values_that_are_too_long_are_refused_with_the_way_out() {
+    let mut it = Fixture::new();
+    it.change(|release| drop(release.values.insert("a".into(), "x".repeat(70_000).into())));
+    it.settle();
+    assert!(it.says().starts_with("Waiting False InvalidSpec: spec.values: 70008 bytes"), "{}", it.says());
+}
