@@ -125,7 +125,7 @@ pub struct AppChart {
     /// URL of a chart repository, such as `https://charts.example.com/stable`.
     #[schemars(
         length(min = 8, max = 255),
-        regex(pattern = r"^https?://[a-zA-Z0-9][-a-zA-Z0-9.:]*(/[-a-zA-Z0-9._~]+)*/?$")
+        regex(pattern = r"^https?://[a-zA-Z0-9][-a-zA-Z0-9.:]*(/[-a-zA-Z0-9_~][-a-zA-Z0-9._~]*)*/?$")
     )]
     pub repository: Option<String>,
     /// Name of the chart in the repository.

@@ -58,11 +58,16 @@ pub(super) struct AllowedApps {
 
 impl OfFile {
     pub(super) fn read(self, allowed: AllowedApps) -> Result<Apps, String> {
-        let is_whole =
-            |source: &&String| !source.starts_with("oci://") && !source.starts_with("http") && *source != "*";
-        if let Some(source) = allowed.sources.iter().find(is_whole) {
+        // With oci://registry.example* that of registry.example.attacker.org would be allowed as well.
+        let is_wrong = |source: &&String| {
+            let has_scheme = ["oci://", "https://", "http://"].iter().any(|scheme| source.starts_with(scheme));
+            let (start, is_open) = source.strip_suffix('*').map_or((&***source, false), |start| (start, true));
+            let is_bounded = !is_open || (start.ends_with('/') && !start.ends_with("//"));
+            *source != "*" && !(has_scheme && is_bounded && !start.contains('*'))
+        };
+        if let Some(source) = allowed.sources.iter().find(is_wrong) {
             return Err(format!(
-                "writers.apps.sources: {source} begins with none of oci://, https:// and http://, such as oci://registry.example.com/charts/*"
+                "writers.apps.sources: {source}: write a URL that begins with oci://, https:// or http:// and that has a * after a slash at its end or nowhere, such as oci://registry.example.com/charts/*"
             ));
         }
         // The file does not say the namespace.
@@ -92,8 +97,13 @@ mod tests {
         ] {
             assert_eq!(apps(&[allowed]).allows("team-a", source), fits, "{allowed}");
         }
-        let wrong = AllowedApps { sources: vec!["reg.example.com/*".into()] };
-        assert!(OfFile::default().read(wrong).unwrap_err().starts_with("writers.apps.sources: reg.example.com/*"));
+        let read = |source: &str| OfFile::default().read(AllowedApps { sources: vec![source.into()] });
+        for wrong in ["reg.example.com/*", "oci://reg.example*", "oci://*", "https://reg/*/web", "httpx://reg/*"] {
+            assert!(read(wrong).unwrap_err().starts_with(&format!("writers.apps.sources: {wrong}:")), "{wrong}");
+        }
+        for fine in ["*", "oci://reg.example.com/*", "https://charts.example.com/stable/web"] {
+            read(fine).unwrap();
+        }
     }
 
     #[test]
