@@ -124,9 +124,10 @@ pub const APPS_USER: &str = "berth:apps";
 /// The `AppInstallation` of an `App` in a `Cluster`.
 pub fn app_installation(app_namespace: &str, app: &str, cluster: &str) -> String {
     let hash = Sha256::digest(format!("{app_namespace}/{app}/{cluster}").as_bytes());
-    let first = hash.iter().take(4).fold(0u32, |n, b| n << 8 | u32::from(*b));
-    let cut: String = format!("{cluster}-{app}").chars().take(50).collect();
-    format!("{}-{first:08x}", cut.trim_end_matches('-'))
+    // So many that nobody finds two Apps of one name.
+    let first = hash.iter().take(8).fold(0u64, |n, b| n << 8 | u64::from(*b));
+    let cut: String = format!("{cluster}-{app}").chars().take(42).collect();
+    format!("{}-{first:016x}", cut.trim_end_matches('-'))
 }
 /// The Job that works for an `AppInstallation`, and its Secret.
 pub fn app_job(installation: &str) -> String {

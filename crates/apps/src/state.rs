@@ -29,7 +29,7 @@ impl Revision {
 /// Whose a release is, and what it was made from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// UID of the `AppInstallation`.
+    /// Name of the `AppInstallation`.
     pub installation: String,
     /// Digest of the chart, shortened.
     pub chart: String,

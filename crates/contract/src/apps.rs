@@ -24,7 +24,7 @@ pub mod files {
 
 /// Labels of a release, which Helm keeps with it.
 pub mod labels {
-    /// UID of the `AppInstallation` that made it.
+    /// Name of the `AppInstallation` that made it. Not its UID: an App that comes back of a backup of the meta cluster has another one.
     pub const INSTALLATION: &str = "berth.dev/app-installation";
     /// Digest of the chart, shortened.
     pub const CHART: &str = "berth.dev/chart";
@@ -60,7 +60,7 @@ pub struct Release {
     pub name: String,
     /// Its namespace in the tenant.
     pub namespace: String,
-    /// UID of the `AppInstallation`.
+    /// Name of the `AppInstallation`.
     pub installation: String,
     /// How long Helm may take for one step, in seconds.
     pub timeout: i64,

@@ -43,7 +43,7 @@ fn release(input: InstallationInput<'_>) -> Release {
     Release {
         name,
         namespace,
-        installation: input.uid().to_owned(),
+        installation: input.name().to_owned(),
         timeout: asked.timeout_seconds,
         adopt: asked.adopt,
     }
