@@ -3,7 +3,6 @@
 
 use crate::calls::{Io, collection, encode};
 use crate::error::{ErrorKind, IoError};
-use berth_api::labels;
 use berth_plan::backup_jobs::{BESIDE, OWNERS, is_beside, made_for, owner_labels};
 use berth_plan::jobs::secret_beside;
 use berth_plan::object_meta::{deleting, label, uid};
@@ -65,6 +64,7 @@ async fn sweep_one(io: &Io, owner: &ObjectKey, job: &Value) -> Result<bool, IoEr
 mod tests {
     use super::*;
     use crate::calls::WRITE_DEADLINE;
+    use berth_api::labels;
     use berth_fence::{Fence, FencedClient};
     use http::{Request, Response};
     use http_body_util::BodyExt;

@@ -28,17 +28,17 @@ fn failed(ended: &(Outcome, i32)) -> (At, String, i32) {
 #[ignore = "make test-all: Helm 4, which only that builds; what is decided is tested with each state of a release"]
 fn a_release_is_installed_left_alone_upgraded_and_uninstalled() {
     let world = World::start();
-    let one = deployed(&world.run(&world.deploy(json!({"word": "one"}))));
+    let one = deployed(&world.run(&world.deploy(&json!({"word": "one"}))));
     assert_eq!((one.revision, &*one.chart, &*one.version, one.unchanged), (1, "web", "1.0.0", false));
     assert_eq!(world.word().as_deref(), Some("one"));
-    let again = deployed(&world.run(&world.deploy(json!({"word": "one"}))));
+    let again = deployed(&world.run(&world.deploy(&json!({"word": "one"}))));
     assert_eq!((again.revision, again.unchanged), (1, true), "no upgrade without a difference");
     assert_eq!((&again.chart_digest, &again.values_digest), (&one.chart_digest, &one.values_digest));
-    let two = deployed(&world.run(&world.deploy(json!({}))));
+    let two = deployed(&world.run(&world.deploy(&json!({}))));
     assert_eq!(two.revision, 2);
     assert_eq!(world.word().as_deref(), Some("none"), "a value that is left out counts no more");
     world.secret("values-0.yaml", "word: secret\n");
-    let mut from_secret = world.deploy(json!({}));
+    let mut from_secret = world.deploy(&json!({}));
     from_secret.value_files = 1;
     assert_eq!(deployed(&world.run(&from_secret)).revision, 3);
     assert_eq!(world.word().as_deref(), Some("secret"));
@@ -53,16 +53,16 @@ fn a_release_is_installed_left_alone_upgraded_and_uninstalled() {
 fn what_somebody_died_on_is_taken_up() {
     let world = World::start();
     // Nothing runs Jobs here: a hook hangs until it is killed.
-    world.killed_when(&world.deploy(json!({"word": "one", "hang": true})), "pending-install");
-    let fresh = deployed(&world.run(&world.deploy(json!({"word": "one"}))));
+    world.killed_when(&world.deploy(&json!({"word": "one", "hang": true})), "pending-install");
+    let fresh = deployed(&world.run(&world.deploy(&json!({"word": "one"}))));
     assert!(
         fresh.mended.contains("pending-install") && fresh.mended.contains("rolled back to revision 1"),
         "{fresh:?}"
     );
     assert_eq!(world.word().as_deref(), Some("one"));
     let before = fresh.revision;
-    world.killed_when(&world.deploy(json!({"word": "two", "hang": true})), "pending-upgrade");
-    let taken = deployed(&world.run(&world.deploy(json!({"word": "two"}))));
+    world.killed_when(&world.deploy(&json!({"word": "two", "hang": true})), "pending-upgrade");
+    let taken = deployed(&world.run(&world.deploy(&json!({"word": "two"}))));
     assert!(
         taken.mended.contains("pending-upgrade") && taken.mended.contains(&format!("to revision {before}")),
         "{taken:?}"
@@ -70,12 +70,12 @@ fn what_somebody_died_on_is_taken_up() {
     assert_eq!(world.word().as_deref(), Some("two"));
     assert_eq!(world.statuses().iter().filter(|status| *status == "deployed").count(), 1);
     // What is asked for by now is what was there before.
-    world.killed_when(&world.deploy(json!({"word": "three", "hang": true})), "pending-upgrade");
-    let back = deployed(&world.run(&world.deploy(json!({"word": "two"}))));
+    world.killed_when(&world.deploy(&json!({"word": "three", "hang": true})), "pending-upgrade");
+    let back = deployed(&world.run(&world.deploy(&json!({"word": "two"}))));
     assert!(!back.unchanged && back.mended.contains("rolled back"), "{back:?}");
     assert_eq!(world.word().as_deref(), Some("two"));
     // And uninstalled from there.
-    world.killed_when(&world.deploy(json!({"word": "four", "hang": true})), "pending-upgrade");
+    world.killed_when(&world.deploy(&json!({"word": "four", "hang": true})), "pending-upgrade");
     assert_eq!(world.run_uninstall(), (Outcome::Uninstalled, 0));
     assert_eq!((world.word(), world.statuses().len()), (None, 0));
 }
@@ -85,7 +85,7 @@ fn what_somebody_died_on_is_taken_up() {
 fn killed_anywhere_the_next_one_ends_it() {
     let world = World::start();
     for round in 0..12_u64 {
-        let asked = world.deploy(json!({"word": format!("round-{round}")}));
+        let asked = world.deploy(&json!({"word": format!("round-{round}")}));
         world.killed_after(&asked, Duration::from_millis(150 * (round + 1)));
         let ended = deployed(&world.run(&asked));
         assert_eq!(world.word(), Some(format!("round-{round}")), "{ended:?}");
@@ -99,10 +99,10 @@ fn killed_anywhere_the_next_one_ends_it() {
 #[ignore = "make test-all: Helm 4, which only that builds; what is decided is tested with each state of a release"]
 fn what_cannot_be_is_told_with_its_reason() {
     let world = World::start();
-    let mut others = world.deploy(json!({"word": "theirs"}));
+    let mut others = world.deploy(&json!({"word": "theirs"}));
     others.release.installation = "other".into();
     deployed(&world.run(&others));
-    let mine = world.deploy(json!({"word": "mine"}));
+    let mine = world.deploy(&json!({"word": "mine"}));
     let (at, message, code) = failed(&world.run(&mine));
     assert_eq!((at, code), (At::Foreign, 42), "{message}");
     assert_eq!(world.run_uninstall(), (Outcome::Uninstalled, 0));

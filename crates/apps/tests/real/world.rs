@@ -89,7 +89,7 @@ impl World {
         Release { name, namespace, installation: "ours".into(), timeout: 60, adopt: false }
     }
 
-    pub(crate) fn deploy(&self, values: Value) -> Deploy {
+    pub(crate) fn deploy(&self, values: &Value) -> Deploy {
         let chart =
             Chart { from: self.repository.clone(), name: "web".into(), version: "1.0.0".into(), ..Chart::default() };
         let values = values.as_object().unwrap().clone();
@@ -128,7 +128,7 @@ impl World {
     /// Kills it as soon as the newest revision is so.
     pub(crate) fn killed_when(&self, task: &Deploy, status: &str) {
         let mut child = self.spawn(&Task::Deploy(Box::new(task.clone())));
-        let until = Instant::now() + Duration::from_secs(120);
+        let until = Instant::now() + Duration::from_mins(2);
         while self.statuses().last().is_none_or(|last| last != status) {
             assert!(Instant::now() < until && child.try_wait().unwrap().is_none(), "{:?}", self.statuses());
             thread::sleep(Duration::from_millis(20));

@@ -161,7 +161,7 @@ fn refused(input: Input<'_, App>) -> Option<State> {
 }
 
 /// `Cluster`s that are to have it, and names of those that are not there. None of them is being deleted.
-fn wanted<'a>(input: Input<'a, App>) -> (BTreeMap<ObjectKey, &'a Value>, Vec<ObjectKey>) {
+fn wanted(input: Input<'_, App>) -> (BTreeMap<ObjectKey, &Value>, Vec<ObjectKey>) {
     if input.is_deleted() {
         return (BTreeMap::new(), vec![]);
     }
@@ -197,7 +197,7 @@ fn wanted<'a>(input: Input<'a, App>) -> (BTreeMap<ObjectKey, &'a Value>, Vec<Obj
 }
 
 /// Its installations, wherever they are. Labels can be put on others: it is one by what its spec says, and by its name.
-fn installations<'a>(input: Input<'a, App>) -> impl Iterator<Item = AppInstallation> + 'a {
+fn installations(input: Input<'_, App>) -> impl Iterator<Item = AppInstallation> + '_ {
     let all = input.observed.objects.iter().filter(|(key, _)| key.kind == Kind::AppInstallation);
     let is_ours = move |installation: &AppInstallation| {
         let (app, cluster) = (&installation.spec.app, &installation.spec.cluster.name);
@@ -217,7 +217,6 @@ fn place(input: Input<'_, App>, cluster: Option<&Value>, there: Option<&AppInsta
         There {
             is_newest: is_asked,
             is_of_former: cluster.is_some_and(|cluster| uid(cluster) != there.spec.cluster.uid),
-            deleting: there.metadata.deletion_timestamp.is_some(),
             failed: status.failures.is_some_and(|failures| failures > 0) && is_observed(there),
             state: state(there),
         }
@@ -238,13 +237,12 @@ fn state(there: &AppInstallation) -> AppState {
     let status = there.status.as_ref().filter(|_| is_observed(there));
     let failed = status.is_some_and(|s| s.failures.is_some_and(|failures| failures > 0));
     match status.and_then(|s| s.phase.as_deref()) {
-        // A status of an earlier spec: it is about to begin.
-        None => AppState::Running,
         Some(phase::DEPLOYED) => AppState::Deployed,
         Some(phase::FAILED) => AppState::Failed,
         Some(_) if failed => AppState::Failed,
         Some(phase::WAITING) => AppState::Waiting,
-        Some(_) => AppState::Running,
+        // None is a status of an earlier spec: it is about to begin.
+        Some(_) | None => AppState::Running,
     }
 }
 
@@ -254,13 +252,13 @@ fn in_tenant(cluster: &ObjectKey, place: &Place, there: Option<&AppInstallation>
     let queued =
         |message: &str| InTenant { cluster: cluster.clone(), wanted, state: AppState::Queued, message: message.into() };
     let Some((installation, there)) = there.zip(place.there.as_ref()) else { return queued("its turn has not come") };
-    if !there.is_newest && !there.deleting && place.wanted {
+    if !there.is_newest && there.state != AppState::Deleting && place.wanted {
         return queued("it has an older spec, and its turn has not come");
     }
     let conditions = installation.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let said = conditions::find(conditions, ConditionType::Ready).filter(|_| is_observed(installation));
     let message = said.map_or_else(|| "nothing is known of it yet".to_owned(), |ready| ready.message.clone());
-    let state = if !place.wanted { AppState::Deleting } else { there.state };
+    let state = if place.wanted { there.state } else { AppState::Deleting };
     InTenant { cluster, wanted, state, message }
 }
 

@@ -18,11 +18,9 @@ pub(super) struct There {
     pub(super) is_newest: bool,
     /// It is of another `Cluster` of that name, which is gone.
     pub(super) is_of_former: bool,
-    /// It is being deleted.
-    pub(super) deleting: bool,
     /// It failed since its spec was changed last, and has not succeeded since.
     pub(super) failed: bool,
-    /// What it says, if it is at the newest.
+    /// What it says; that it is being deleted before all else.
     pub(super) state: AppState,
 }
 
@@ -42,8 +40,10 @@ pub(super) enum Step {
 /// The steps, in the order of the places, and whether others are held back by failures.
 pub(super) fn decide(places: &[Place], at_once: usize, failures: usize) -> (Vec<Step>, bool) {
     let there = || places.iter().filter_map(|place| place.there);
-    let at_work = |there: &There| {
-        there.deleting || (there.is_newest && matches!(there.state, AppState::Running | AppState::Queued))
+    let at_work = |there: &There| match there.state {
+        AppState::Deleting => true,
+        AppState::Running | AppState::Queued => there.is_newest,
+        AppState::Failed | AppState::Waiting | AppState::Deployed => false,
     };
     let mut room = at_once.saturating_sub(there().filter(at_work).count());
     let failed = there().filter(|there| there.is_newest && there.failed).count();
@@ -57,7 +57,7 @@ pub(super) fn decide(places: &[Place], at_once: usize, failures: usize) -> (Vec<
     };
     let mut waits = false;
     let steps = places.iter().map(|place| match place.there {
-        Some(there) if there.deleting => Step::None,
+        Some(there) if there.state == AppState::Deleting => Step::None,
         Some(there) if there.is_of_former => Step::Delete,
         Some(_) if !place.wanted => take(Step::Delete),
         Some(there) if there.is_newest => Step::None,
@@ -77,8 +77,7 @@ pub(super) fn decide(places: &[Place], at_once: usize, failures: usize) -> (Vec<
 mod tests {
     use super::*;
 
-    const NEWEST: There =
-        There { is_newest: true, is_of_former: false, deleting: false, failed: false, state: AppState::Deployed };
+    const NEWEST: There = There { is_newest: true, is_of_former: false, failed: false, state: AppState::Deployed };
 
     fn wanted(there: Option<There>) -> Place {
         Place { wanted: true, there }
@@ -110,14 +109,14 @@ mod tests {
         assert_eq!(decide(&[failed.clone(), new.clone()], 9, 2), (vec![Step::None, Step::Create], false));
         // Set back, it goes on: what failed at another spec counts no more.
         assert_eq!(decide(&[failed_before, new], 9, 1), (vec![Step::Update, Step::Create], false));
-        assert_eq!(decide(&[failed, wanted(Some(NEWEST))], 9, 1).1, false, "nobody waits");
+        assert!(!decide(&[failed, wanted(Some(NEWEST))], 9, 1).1, "nobody waits");
     }
 
     #[test]
     fn who_is_not_wanted_any_more_loses_it_also_amid_failures() {
         let failed = wanted(Some(There { failed: true, state: AppState::Failed, ..NEWEST }));
         let unwanted = Place { wanted: false, there: Some(NEWEST) };
-        let goes = Place { wanted: false, there: Some(There { deleting: true, ..NEWEST }) };
+        let goes = Place { wanted: false, there: Some(There { state: AppState::Deleting, ..NEWEST }) };
         assert_eq!(steps(&[failed, unwanted.clone(), goes.clone()], 9, 1), [Step::None, Step::Delete, Step::None]);
         assert_eq!(steps(&[unwanted, goes], 1, 1), [Step::None, Step::None], "one by one");
         let former = wanted(Some(There { is_of_former: true, ..NEWEST }));

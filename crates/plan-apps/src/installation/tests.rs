@@ -254,7 +254,7 @@ fn a_change_of_the_spec_of_a_secret_or_of_the_epoch_has_another_job() {
     let mut revision = 1;
     let changes: [&dyn Fn(&mut Fixture); 3] =
         [&|it| it.change(|release| release.chart.version = Some("2.0.0".into())), &|it| hold(it, "a: 2"), &|it| {
-            it.epoch(2)
+            it.epoch(2);
         }];
     for change in changes {
         change(&mut it);
