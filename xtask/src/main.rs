@@ -194,7 +194,11 @@ fn generate(check: bool) -> anyhow::Result<()> {
 /// of which this one knows nothing. Tests write them, and compare them, too.
 fn by_tests() -> anyhow::Result<()> {
     for (packages, kind, test) in [
-        (&["berth-plan-backup", "berth-plan-etcd", "berth-plan-cluster"][..], "--lib", "situations_are_written_down"),
+        (
+            &["berth-plan-apps", "berth-plan-backup", "berth-plan-etcd", "berth-plan-cluster"][..],
+            "--lib",
+            "situations_are_written_down",
+        ),
         (&["xtask"], "--test", "messages::"),
         (&["berth-cli"], "--bins", "the_page_of_verbs"),
     ] {

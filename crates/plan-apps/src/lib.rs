@@ -4,6 +4,8 @@
 pub mod app;
 pub mod installation;
 mod objects;
+#[cfg(test)]
+mod tests;
 
 pub use app::AppPlanner;
 pub use installation::{InstallationPlanner, Target};

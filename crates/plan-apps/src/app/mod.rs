@@ -4,7 +4,7 @@ mod rollout;
 mod status;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::requeue::{AT_REST, SLOW};
 use berth_api::app::{AppInstallationSpec, AppRelease, AppState, AppStatus, InstalledApp, InstalledIn, phase};
@@ -100,7 +100,7 @@ impl Planner for AppPlanner {
         if let Some(refused) = refused {
             stage.state = refused;
         } else if input.is_deleted() && !all.is_empty() {
-            stage.state = State::waiting(format!("{} AppInstallations to be gone", all.len()));
+            stage.state = State::waiting(format!("its AppInstallations to be gone: {}", all.len()));
         }
         (out.held, out.missing) = (held, missing);
         out.plan.finished = input.is_deleted() && all.is_empty();

@@ -98,6 +98,7 @@ fn said(planned: &AppPlan, failure: Option<&Failure>) -> Vec<Verdict> {
     }
     let message = match planned.tenants.len() {
         0 => "no Cluster is selected".to_owned(),
+        1 => "deployed in 1 Cluster".to_owned(),
         count => format!("deployed in {count} Clusters"),
     };
     verdicts::both(Some(true), false, Reason::AsExpected, message)

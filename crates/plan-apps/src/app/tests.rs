@@ -85,9 +85,27 @@ impl Fixture {
             observed_generation: live["metadata"]["generation"].as_i64(),
             phase: Some(phase.into()),
             failures: Some(failures),
+            conditions: serde_json::from_value(json!([{
+                "type": "Ready", "status": "False", "reason": "Waiting", "lastTransitionTime": "2026-01-01T00:00:00Z",
+                "message": match phase {
+                    phase::FAILED => "UPGRADE FAILED: no",
+                    phase::WAITING => "waiting for Cluster team-a/acme to be available: it sleeps",
+                    _ => "waiting for its Job to install or upgrade it",
+                },
+            }]))
+            .unwrap(),
             ..AppInstallationStatus::default()
         };
         live["status"] = serde_json::to_value(status).unwrap();
+    }
+
+    /// The installation there is being deleted.
+    fn leaves(&mut self, cluster: &str) {
+        let of = |(key, live): &(&ObjectKey, &mut Value)| {
+            key.kind == Kind::AppInstallation && live["spec"]["cluster"]["name"] == cluster
+        };
+        let (_, live) = self.observed.objects.iter_mut().find(of).expect(cluster);
+        live["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z".into();
     }
 
     fn installed(&self) -> Vec<String> {
@@ -211,4 +229,72 @@ fn what_only_looks_like_an_installation_is_left_alone() {
     live["spec"]["cluster"]["name"] = "other".into();
     it.observed.objects.insert(key, live);
     assert!(it.reconcile().plan.is_empty());
+}
+
+/// Each message that an `App` can have, for docs/reference/messages.md.
+pub(crate) fn situations() -> Vec<berth_testkit::situations::Situation> {
+    type Change = fn(&mut Fixture);
+    let all: &[(&'static str, Change)] = &[
+        ("it selects no Cluster", |w| w.observed.objects.clear()),
+        ("a Cluster gets it", |_| {}),
+        ("its Job runs in a Cluster", |w| w.says("acme", phase::RUNNING, 0)),
+        ("it is deployed", |w| w.says("acme", phase::DEPLOYED, 0)),
+        ("a Cluster waits for something of its own", |w| w.says("acme", phase::WAITING, 0)),
+        ("a Cluster is no longer selected", |w| {
+            let selector = ClusterSelector {
+                match_labels: [("env".to_owned(), "test".to_owned())].into(),
+                ..ClusterSelector::default()
+            };
+            w.app.spec.cluster_selector = Some(selector);
+            w.leaves("acme");
+        }),
+        ("it fails in a Cluster", |w| w.says("acme", phase::FAILED, 1)),
+        ("it fails in a Cluster, and others are held back", |w| {
+            w.says("acme", phase::FAILED, 1);
+            w.cluster("team-a", "beta");
+        }),
+        ("a Cluster that has an older spec waits for its turn", |w| {
+            w.cluster("team-a", "beta");
+            w.reconcile();
+            w.says("beta", phase::DEPLOYED, 0);
+            w.app.spec.max_concurrent = 1;
+            w.app.spec.release.wait = true;
+            w.reconcile();
+            w.says("acme", phase::DEPLOYED, 0);
+            w.leaves("acme");
+        }),
+        ("it names a Cluster that does not exist", |w| {
+            w.app.spec.cluster_selector = None;
+            w.app.spec.cluster_refs = vec![NamedCluster { name: "gone".into(), namespace: Some("team-a".into()) }];
+            w.observed.objects.clear();
+        }),
+        ("it names a Cluster of another namespace", |w| {
+            w.app.metadata.namespace = Some("team-a".into());
+            w.app.spec.cluster_selector = None;
+            w.app.spec.cluster_refs = vec![NamedCluster { name: "beta".into(), namespace: Some("team-b".into()) }];
+        }),
+        ("no source is allowed", |w| {
+            w.app.metadata.namespace = Some("team-a".into());
+            w.settings.apps.sources.clear();
+        }),
+        ("its source is not allowed", |w| {
+            w.app.metadata.namespace = Some("team-a".into());
+            w.settings.apps.sources = vec!["oci://other/*".into()];
+        }),
+        ("apps are switched off", |w| w.settings.apps.image.clear()),
+        ("it is deleted", |w| {
+            w.app.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-31T12:00:00Z")).unwrap());
+            w.leaves("acme");
+        }),
+    ];
+    let situation = |(text, change): &(&'static str, Change)| {
+        let mut world = Fixture::new(OPERATOR);
+        world.cluster("team-a", "acme");
+        world.reconcile();
+        change(&mut world);
+        let planned = AppPlanner::plan(world.input());
+        world.app.status = Some(AppPlanner::status(world.input(), &planned, None));
+        berth_testkit::situations::Situation::of("App", text, &world.app)
+    };
+    all.iter().map(situation).collect()
 }

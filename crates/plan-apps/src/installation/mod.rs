@@ -7,11 +7,13 @@ mod status;
 mod target;
 
 #[cfg(test)]
+pub(crate) mod messages;
+#[cfg(test)]
 mod tests;
 
 use crate::requeue::{AT_REST, RUNNING, SLOW, WAITING};
 use berth_api::app::{AppInstallationStatus, phase};
-use berth_api::apps::{At, Failure, Outcome};
+use berth_api::apps::Outcome;
 use berth_api::conditions::Reason;
 use berth_api::{AppInstallation, labels, names};
 use berth_plan::backup_jobs::owner_labels;
@@ -269,12 +271,4 @@ fn begin(input: InstallationInput<'_>, asked: &Asked, stage: &mut Stage, out: &m
         owner.create(stage, shape, Some(secret))
     });
     created.unwrap_or_else(|state| state)
-}
-
-/// The reason that a condition has for it.
-fn reason(failure: &Failure) -> Reason {
-    match failure.at {
-        At::Foreign => Reason::ForeignObject,
-        _ => Reason::AppFailed,
-    }
 }

@@ -1,6 +1,6 @@
 //! What an `AppInstallation` says of itself.
 
-use super::{InstallationInput, InstallationPlan, JobResult, reason};
+use super::{InstallationInput, InstallationPlan, JobResult};
 use berth_api::app::{AppInstallationStatus, ReleaseStatus, phase};
 use berth_api::apps::{Deployed, Outcome};
 use berth_api::conditions::{Reason, Verdict};
@@ -91,7 +91,7 @@ fn said(planned: &InstallationPlan, new: &AppInstallationStatus, failure: Option
     }
     match (&planned.result, new.phase.as_deref()) {
         (Some(JobResult { outcome: Outcome::Failed(failure), .. }), _) => {
-            verdicts::both(Some(false), true, reason(failure), &*failure.message)
+            verdicts::both(Some(false), true, Reason::AppFailed, &*failure.message)
         }
         (_, Some(phase::FAILED)) => {
             let (reason, message) = sentence.unwrap_or((Reason::AppFailed, "the last try failed".to_owned()));

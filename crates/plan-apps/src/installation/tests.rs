@@ -2,7 +2,7 @@
 
 use super::*;
 use berth_api::app::{APP_SECRET, AppChart, AppRelease, AppSecret, AppValues, InstalledApp, InstalledIn};
-use berth_api::apps::{Deployed, TASK, Task};
+use berth_api::apps::{At, Deployed, Failure, TASK, Task};
 use berth_api::conditions::{self, ConditionType};
 use berth_plan::jobs::env_of;
 use berth_plan::secrets::SecretFacts;
@@ -14,17 +14,17 @@ const TEAM: &str = "team-a";
 const NAME: &str = "acme-web-12345678";
 
 /// A tenant that answers, and an installation in it.
-struct Fixture {
-    object: AppInstallation,
-    observed: Observed,
-    settings: Settings,
-    now: Timestamp,
+pub(super) struct Fixture {
+    pub(super) object: AppInstallation,
+    pub(super) observed: Observed,
+    pub(super) settings: Settings,
+    pub(super) now: Timestamp,
     /// Jobs that were made.
     jobs: usize,
 }
 
 impl Fixture {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let spec = berth_api::AppInstallationSpec {
             app: InstalledApp { namespace: "berth-system".into(), name: "web".into(), uid: "app-uid".into() },
             cluster: InstalledIn { name: "acme".into(), uid: "cluster-uid".into() },
@@ -61,17 +61,17 @@ impl Fixture {
         it
     }
 
-    fn target(&self) -> Target {
+    pub(super) fn target(&self) -> Target {
         Target::from(&self.object)
     }
 
-    fn put(&mut self, key: &ObjectKey, mut object: Value) {
+    pub(super) fn put(&mut self, key: &ObjectKey, mut object: Value) {
         object["metadata"]["name"] = key.name.clone().into();
         object["metadata"]["namespace"] = key.namespace.clone().into();
         self.observed.objects.insert(key.clone(), object);
     }
 
-    fn available(&mut self, status: &str) {
+    pub(super) fn available(&mut self, status: &str) {
         let condition = json!({
             "type": "Available", "status": status, "reason": "Asleep", "message": "it sleeps",
             "lastTransitionTime": "2026-01-01T00:00:00Z",
@@ -91,7 +91,7 @@ impl Fixture {
         self.put(&self.target().etcd(), etcd);
     }
 
-    fn input(&self) -> Input<'_, AppInstallation> {
+    pub(super) fn input(&self) -> Input<'_, AppInstallation> {
         Input { object: &self.object, observed: &self.observed, settings: &self.settings, now: self.now }
     }
 
@@ -126,7 +126,7 @@ impl Fixture {
     }
 
     /// Reconciles until nothing is done any more.
-    fn settle(&mut self) -> InstallationPlan {
+    pub(super) fn settle(&mut self) -> InstallationPlan {
         for _ in 0..10 {
             let before = (self.object.status.clone(), self.observed.objects.clone());
             let planned = self.reconcile();
@@ -146,7 +146,7 @@ impl Fixture {
     }
 
     /// The Job's pod ends with this.
-    fn ends(&mut self, outcome: &Outcome) {
+    pub(super) fn ends(&mut self, outcome: &Outcome) {
         let job = self.job().expect("a Job").clone();
         let failed = matches!(outcome, Outcome::Failed(_));
         let mut labels = job["spec"]["template"]["metadata"]["labels"].clone();
@@ -165,7 +165,7 @@ impl Fixture {
         job["status"]["conditions"] = json!([{"type": type_, "status": "True", "message": "m"}]);
     }
 
-    fn deployed(&mut self, revision: i64) {
+    pub(super) fn deployed(&mut self, revision: i64) {
         self.ends(&Outcome::Deployed(Deployed {
             revision,
             chart: "web".into(),
@@ -174,11 +174,11 @@ impl Fixture {
         }));
     }
 
-    fn fails(&mut self) {
+    pub(super) fn fails(&mut self) {
         self.ends(&Outcome::Failed(Failure { at: At::Release, message: "UPGRADE FAILED: no".into() }));
     }
 
-    fn change(&mut self, change: impl FnOnce(&mut AppRelease)) {
+    pub(super) fn change(&mut self, change: impl FnOnce(&mut AppRelease)) {
         change(&mut self.object.spec.release);
         *self.object.metadata.generation.get_or_insert(1) += 1;
     }
@@ -199,7 +199,7 @@ fn what_is_asked_for_is_recorded_before_a_job_is_made_and_the_job_goes_when_its_
     it.settle();
     let Some(Task::Deploy(task)) = it.task() else { panic!("{:?}", it.job()) };
     assert_eq!((&*task.release.namespace, &*task.release.name), ("shop", "web"));
-    assert_eq!(task.release.installation, "installation-uid");
+    assert_eq!(task.release.installation, NAME);
     assert_eq!(it.says(), "Running False Waiting: waiting for its Job to install or upgrade it");
     it.deployed(1);
     it.settle();
@@ -331,7 +331,7 @@ fn no_job_begins_while_a_pod_of_an_earlier_one_may_work() {
     assert!(it.job().is_some());
 }
 
-fn delete(it: &mut Fixture) {
+pub(super) fn delete(it: &mut Fixture) {
     let at = serde_json::from_value(json!("2026-01-31T12:00:00Z")).unwrap();
     it.object.metadata.deletion_timestamp = Some(at);
 }

@@ -9,6 +9,7 @@ const OBJECTS: &str = concat!(
     include_str!("../../../../crates/plan-cluster/src/tests/situations.jsonl"),
     include_str!("../../../../crates/plan-etcd/src/tests/situations.jsonl"),
     include_str!("../../../../crates/plan-backup/src/tests/situations.jsonl"),
+    include_str!("../../../../crates/plan-apps/src/tests/situations.jsonl"),
 );
 const ARGOCD_CM: &str = include_str!("../../../../examples/gitops/argocd-cm.yaml");
 

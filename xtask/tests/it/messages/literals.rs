@@ -138,7 +138,7 @@ const NOT_SHOWN: &[(&str, &str, &str)] = &[
     ("plan", "publish {key}", "`kubectl berth plan`"),
     ("plan", "certificate {name}", "`kubectl berth plan`"),
     ("plan", "copy of the CA", "`kubectl berth plan`"),
-    ("plan", "copy of {name} of", "`kubectl berth plan`"),
+    ("plan", "copy of {of} of", "`kubectl berth plan`"),
     ("plan", "service-account key", "`kubectl berth plan`"),
     ("plan", "encryption key", "`kubectl berth plan`"),
     ("plan", "kubeconfig of {source}", "`kubectl berth plan`"),
@@ -151,7 +151,7 @@ const NOT_SHOWN: &[(&str, &str, &str)] = &[
 ];
 
 /// What a planner's messages are made in.
-const PLANNERS: [&str; 4] = ["plan", "plan-backup", "plan-etcd", "plan-cluster"];
+const PLANNERS: [&str; 5] = ["plan", "plan-apps", "plan-backup", "plan-etcd", "plan-cluster"];
 
 /// The sources of a crate, as `crate/path`.
 fn named(package: &str) -> Vec<(String, PathBuf)> {

@@ -48,7 +48,8 @@ struct Row {
 fn situations() -> &'static [Situation] {
     static ALL: LazyLock<Vec<Situation>> = LazyLock::new(|| {
         let of = |planner| crates().join(planner).join("src/tests/situations.jsonl");
-        let all = ["plan-cluster", "plan-etcd", "plan-backup"].map(|p| std::fs::read_to_string(of(p)).unwrap());
+        let all =
+            ["plan-cluster", "plan-etcd", "plan-backup", "plan-apps"].map(|p| std::fs::read_to_string(of(p)).unwrap());
         all.concat().lines().map(Situation::read).collect()
     });
     &ALL

@@ -103,6 +103,8 @@ const TAKEN: &[(&str, &str)] = &[
     ("Create an EtcdBackupSchedule for this Cluster", "all: backups are added"),
     ("To create it", "all: something that lacks is made"),
     ("Create one with ", "no backup was taken there"),
+    ("create it anew with that type", "the Secret's values, which the person has"),
+    ("create it, or correct the name", "nothing is there yet"),
     ("create another one with this type", "the Secret's values, which the person has"),
     ("Create another one with clusterRef", "no backup was taken"),
     ("Create one", "all data: it goes into a new `EtcdCluster`"),

@@ -1,0 +1,131 @@
+//! Situations of an `AppInstallation`, for docs/reference/messages.md.
+
+use super::tests::{Fixture, delete};
+use super::*;
+use berth_api::app::{APP_SECRET, AppSecret, AppValues};
+use berth_api::apps::{At, Failure};
+use berth_plan::secrets::SecretFacts;
+use berth_testkit::situations::Situation;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+type Change = fn(&mut Fixture);
+
+/// Each message that an `AppInstallation` can have.
+pub(crate) fn situations() -> Vec<Situation> {
+    let all: &[(&str, Change)] = &[
+        ("its Job installs it", |_| {}),
+        ("somebody else's Job has its name", |w| w.put(&w.target().job, json!({"metadata": {"uid": "theirs"}}))),
+        ("the Job of an AppInstallation that had its name is there", |w| {
+            w.settle();
+            live(w, &w.target().job)["metadata"]["labels"][labels::APP_INSTALLATION_UID] = "another".into();
+            live(w, &w.target().job)["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        }),
+        ("it is deployed", |w| {
+            w.settle();
+            w.deployed(1);
+        }),
+        ("Helm fails", |w| {
+            w.settle();
+            w.fails();
+        }),
+        ("the release is somebody else's", |w| {
+            w.settle();
+            let message = "release web in namespace shop of the tenant is not of this App".to_owned();
+            w.ends(&Outcome::Failed(Failure { at: At::Foreign, message }));
+        }),
+        ("its App is gone", |w| drop(w.observed.objects.remove(&w.target().app))),
+        ("its Cluster is gone", |w| drop(w.observed.objects.remove(&w.target().cluster))),
+        ("its Cluster cannot be read", |w| live(w, &w.target().cluster)["spec"]["version"] = json!(1)),
+        ("its Cluster is paused", |w| live(w, &w.target().cluster)["spec"]["paused"] = true.into()),
+        ("its Cluster is not available", |w| w.available("False")),
+        ("nothing is known of its Cluster", |w| live(w, &w.target().cluster)["status"] = Value::Null),
+        ("its Cluster has no control plane yet", |w| drop(w.observed.objects.remove(&w.target().namespace()))),
+        ("its etcd says nothing", |w| live(w, &w.target().etcd())["status"] = Value::Null),
+        ("its Cluster does not let its Job out yet", |w| drop(w.observed.objects.remove(&w.target().policy()))),
+        ("a pod of an earlier Job runs", |w| {
+            let key = ObjectKey::namespaced(Kind::Pod, w.target().home, "old");
+            let labels = json!({
+                labels::APP_INSTALLATION: w.object.metadata.name, labels::APP_INSTALLATION_NAMESPACE: w.object.metadata.namespace,
+            });
+            w.put(&key, json!({"metadata": {"labels": labels}, "status": {"phase": "Running"}}));
+        }),
+        ("apps are switched off", |w| w.settings.apps.image.clear()),
+        ("its values are too long", |w| {
+            w.change(|release| drop(release.values.insert("a".into(), "x".repeat(70_000).into())));
+        }),
+        ("a Secret is not there", values_from),
+        ("a Secret may not be read", |w| {
+            values_from(w);
+            let why = "admission webhook \"x.example.com\" denied the request".to_owned();
+            hold(w, SecretFacts { refused: Some(why), ..SecretFacts::default() });
+        }),
+        ("a Secret is of another type", |w| {
+            values_from(w);
+            hold(w, SecretFacts::default());
+        }),
+        ("a Secret lacks the key", |w| {
+            values_from(w);
+            hold(w, SecretFacts::read(APP_SECRET, &BTreeMap::new()));
+        }),
+        ("it is deleted while its Job installs it", |w| {
+            w.settle();
+            delete(w);
+            live(w, &w.target().job)["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        }),
+        ("it is deleted, and its Job uninstalls it", deleted),
+        ("it is deleted, and Helm fails to uninstall it", |w| {
+            deleted(w);
+            w.fails();
+        }),
+        ("it is deleted, and nothing of it is left but its Job", |w| {
+            deleted(w);
+            let mut job = w.observed.get(&w.target().job).expect("a Job").clone();
+            w.ends(&Outcome::Uninstalled);
+            w.settle();
+            job["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+            w.put(&w.target().job, job);
+        }),
+    ];
+    all.iter().map(|(text, change)| of(text, *change)).collect()
+}
+
+fn of(text: &'static str, change: Change) -> Situation {
+    let mut world = Fixture::new();
+    change(&mut world);
+    let own = ObjectKey::of(Kind::AppInstallation, &json!(world.object));
+    let deletes = |action: &Action| matches!(action, Action::Delete { key, .. } if *key == own);
+    let planned = InstallationPlanner::plan(world.input());
+    if planned.plan.actions().any(deletes) {
+        world.object.status = Some(InstallationPlanner::status(world.input(), &planned, None));
+    } else {
+        world.settle();
+    }
+    Situation::of("AppInstallation", text, &world.object)
+}
+
+fn live<'w>(world: &'w mut Fixture, key: &ObjectKey) -> &'w mut Value {
+    world.observed.objects.get_mut(key).expect("it is there")
+}
+
+fn source() -> ObjectKey {
+    ObjectKey::namespaced(Kind::Secret, "berth-system", "passwords")
+}
+
+fn hold(world: &mut Fixture, facts: SecretFacts) {
+    world.observed.secrets.insert(source(), facts.into());
+}
+
+fn values_from(world: &mut Fixture) {
+    let from = AppValues { secret_ref: AppSecret { name: source().name }, key: "values.yaml".into() };
+    world.change(|release| release.values_from = vec![from]);
+}
+
+/// Deployed, deleted, and its Job begun.
+fn deleted(world: &mut Fixture) {
+    world.settle();
+    world.deployed(1);
+    world.settle();
+    delete(world);
+    world.settle();
+}
