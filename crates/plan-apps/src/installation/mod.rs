@@ -7,9 +7,7 @@ mod status;
 mod target;
 
 #[cfg(test)]
-pub(crate) mod messages;
-#[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::requeue::{AT_REST, RUNNING, SLOW, WAITING};
 use berth_api::app::{AppInstallationStatus, phase};

@@ -5,6 +5,6 @@ use crate::{app, installation};
 #[test]
 fn situations_are_written_down() {
     let mut all = app::tests::situations();
-    all.extend(installation::messages::situations());
+    all.extend(installation::tests::messages::situations());
     berth_testkit::situations::compare(&all);
 }

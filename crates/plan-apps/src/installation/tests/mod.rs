@@ -1,5 +1,7 @@
 //! What an `AppInstallation` does in each situation, from observation to status.
 
+pub(crate) mod messages;
+
 use super::*;
 use berth_api::app::{APP_SECRET, AppChart, AppRelease, AppSecret, AppValues, InstalledApp, InstalledIn};
 use berth_api::apps::{At, Deployed, Failure, TASK, Task};
@@ -14,17 +16,17 @@ const TEAM: &str = "team-a";
 const NAME: &str = "acme-web-12345678";
 
 /// A tenant that answers, and an installation in it.
-pub(super) struct Fixture {
-    pub(super) object: AppInstallation,
-    pub(super) observed: Observed,
-    pub(super) settings: Settings,
-    pub(super) now: Timestamp,
+struct Fixture {
+    object: AppInstallation,
+    observed: Observed,
+    settings: Settings,
+    now: Timestamp,
     /// Jobs that were made.
     jobs: usize,
 }
 
 impl Fixture {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         let spec = berth_api::AppInstallationSpec {
             app: InstalledApp { namespace: "berth-system".into(), name: "web".into(), uid: "app-uid".into() },
             cluster: InstalledIn { name: "acme".into(), uid: "cluster-uid".into() },
@@ -61,17 +63,17 @@ impl Fixture {
         it
     }
 
-    pub(super) fn target(&self) -> Target {
+    fn target(&self) -> Target {
         Target::from(&self.object)
     }
 
-    pub(super) fn put(&mut self, key: &ObjectKey, mut object: Value) {
+    fn put(&mut self, key: &ObjectKey, mut object: Value) {
         object["metadata"]["name"] = key.name.clone().into();
         object["metadata"]["namespace"] = key.namespace.clone().into();
         self.observed.objects.insert(key.clone(), object);
     }
 
-    pub(super) fn available(&mut self, status: &str) {
+    fn available(&mut self, status: &str) {
         let condition = json!({
             "type": "Available", "status": status, "reason": "Asleep", "message": "it sleeps",
             "lastTransitionTime": "2026-01-01T00:00:00Z",
@@ -91,7 +93,7 @@ impl Fixture {
         self.put(&self.target().etcd(), etcd);
     }
 
-    pub(super) fn input(&self) -> Input<'_, AppInstallation> {
+    fn input(&self) -> Input<'_, AppInstallation> {
         Input { object: &self.object, observed: &self.observed, settings: &self.settings, now: self.now }
     }
 
@@ -126,7 +128,7 @@ impl Fixture {
     }
 
     /// Reconciles until nothing is done any more.
-    pub(super) fn settle(&mut self) -> InstallationPlan {
+    fn settle(&mut self) -> InstallationPlan {
         for _ in 0..10 {
             let before = (self.object.status.clone(), self.observed.objects.clone());
             let planned = self.reconcile();
@@ -146,7 +148,7 @@ impl Fixture {
     }
 
     /// The Job's pod ends with this.
-    pub(super) fn ends(&mut self, outcome: &Outcome) {
+    fn ends(&mut self, outcome: &Outcome) {
         let job = self.job().expect("a Job").clone();
         let failed = matches!(outcome, Outcome::Failed(_));
         let mut labels = job["spec"]["template"]["metadata"]["labels"].clone();
@@ -165,7 +167,7 @@ impl Fixture {
         job["status"]["conditions"] = json!([{"type": type_, "status": "True", "message": "m"}]);
     }
 
-    pub(super) fn deployed(&mut self, revision: i64) {
+    fn deployed(&mut self, revision: i64) {
         self.ends(&Outcome::Deployed(Deployed {
             revision,
             chart: "web".into(),
@@ -174,11 +176,11 @@ impl Fixture {
         }));
     }
 
-    pub(super) fn fails(&mut self) {
+    fn fails(&mut self) {
         self.ends(&Outcome::Failed(Failure { at: At::Release, message: "UPGRADE FAILED: no".into() }));
     }
 
-    pub(super) fn change(&mut self, change: impl FnOnce(&mut AppRelease)) {
+    fn change(&mut self, change: impl FnOnce(&mut AppRelease)) {
         change(&mut self.object.spec.release);
         *self.object.metadata.generation.get_or_insert(1) += 1;
     }
@@ -331,7 +333,7 @@ fn no_job_begins_while_a_pod_of_an_earlier_one_may_work() {
     assert!(it.job().is_some());
 }
 
-pub(super) fn delete(it: &mut Fixture) {
+fn delete(it: &mut Fixture) {
     let at = serde_json::from_value(json!("2026-01-31T12:00:00Z")).unwrap();
     it.object.metadata.deletion_timestamp = Some(at);
 }

@@ -1,13 +1,7 @@
 //! Situations of an `AppInstallation`, for docs/reference/messages.md.
 
-use super::tests::{Fixture, delete};
 use super::*;
-use berth_api::app::{APP_SECRET, AppSecret, AppValues};
-use berth_api::apps::{At, Failure};
-use berth_plan::secrets::SecretFacts;
 use berth_testkit::situations::Situation;
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 type Change = fn(&mut Fixture);
 
