@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 
 /// A field without a default stays as it is, and is neither set nor taken away later. `kind`: what is created instead.
 pub(crate) fn immutable(field: &str, kind: &str) -> Value {
-    let same =
-        format!("has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})");
+    // A reserved word of CEL, which Kubernetes has written so.
+    let of = if field == "namespace" { "__namespace__" } else { field };
+    let same = format!("has(self.{of}) == has(oldSelf.{of}) && (!has(self.{of}) || self.{of} == oldSelf.{of})");
     json!({"rule": same, "message": format!("{field} is immutable: create another {kind}")})
 }
 

@@ -1,7 +1,7 @@
 //! Has a release be as it is described.
 
 use crate::chart::{Fetched, fetch};
-use crate::helm::{Helm, Said, is_unreachable, last};
+use crate::helm::{Helm, done};
 use crate::place::Place;
 use crate::problem::Problem;
 use crate::release::{self, Seen};
@@ -14,8 +14,6 @@ use std::time::Duration;
 
 /// Steps until it is as it is to be: mend, install, look.
 const STEPS: usize = 4;
-/// What Helm needs beside its own timeout.
-const MORE: Duration = Duration::from_mins(1);
 /// Revisions that Helm keeps.
 const HISTORY: &str = "--history-max=10";
 
@@ -123,22 +121,6 @@ fn roll_back(release: &Release, helm: &Helm, to: i64) -> Result<(), Problem> {
     // What comes next is an upgrade, which has its own hooks.
     let more = ["--no-hooks".to_owned(), HISTORY.to_owned(), format!("--timeout={}s", release.timeout)];
     done(helm, release, &[&args[..], &more].concat())
-}
-
-/// Calls Helm, for as long as the spec says.
-pub(crate) fn done(helm: &Helm, release: &Release, args: &[String]) -> Result<(), Problem> {
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let limit = Duration::from_secs(release.timeout.try_into().unwrap_or_default()) + MORE;
-    let said = helm.call(&args, limit)?;
-    if said.ok { Ok(()) } else { Err(failed(&said)) }
-}
-
-fn failed(said: &Said) -> Problem {
-    let message = last(&said.err);
-    if is_unreachable(&said.err) {
-        return Problem::brief(At::Tenant, format!("the tenant's API: {message}"));
-    }
-    Problem::lasting(At::Release, message)
 }
 
 fn foreign(release: &Release) -> Problem {

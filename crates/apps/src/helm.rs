@@ -2,12 +2,14 @@
 
 use crate::place::Place;
 use crate::problem::Problem;
-use berth_contract::apps::{At, files};
+use berth_contract::apps::{At, Release, files};
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// What Helm needs beside its own timeout.
+const MORE: Duration = Duration::from_mins(1);
 /// What is read of Helm's output, at the most.
 const MOST: u64 = 8 << 20;
 
@@ -71,6 +73,22 @@ impl Helm {
             )),
         }
     }
+}
+
+/// Calls Helm, for as long as the spec says.
+pub(crate) fn done(helm: &Helm, release: &Release, args: &[String]) -> Result<(), Problem> {
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let limit = Duration::from_secs(release.timeout.try_into().unwrap_or_default()) + MORE;
+    let said = helm.call(&args, limit)?;
+    if said.ok { Ok(()) } else { Err(failed(&said)) }
+}
+
+fn failed(said: &Said) -> Problem {
+    let message = last(&said.err);
+    if is_unreachable(&said.err) {
+        return Problem::brief(At::Tenant, format!("the tenant's API: {message}"));
+    }
+    Problem::lasting(At::Release, message)
 }
 
 /// Waits until it ends. None: it was killed after that time.

@@ -1,7 +1,6 @@
 //! Has a release be gone.
 
-use crate::deploy::done;
-use crate::helm::Helm;
+use crate::helm::{Helm, done};
 use crate::problem::Problem;
 use crate::release::read;
 use berth_contract::apps::{At, Release, Uninstall};

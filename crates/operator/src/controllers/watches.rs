@@ -9,7 +9,7 @@ use crate::metrics::{Orphan, Tenants};
 use berth_kubeio::IoError;
 use berth_plan::Settings;
 use berth_render::ObjectKey;
-use futures::{Stream, StreamExt, stream};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::PartialObjectMeta;
@@ -88,6 +88,21 @@ fn by_people<K: Resource>(object: &K) -> Option<u64> {
     generation.combine(annotations).combine(labels).combine(finalizers).hash_property(object)
 }
 
+/// Objects that people changed, and those that are gone.
+fn changed_or_gone<K: Resource>(
+    events: impl Stream<Item = watcher::Result<watcher::Event<K>>>,
+) -> impl Stream<Item = watcher::Result<K>> {
+    let marked = events.map_ok(|event| match event {
+        watcher::Event::Delete(mut object) => {
+            // Else it looks as it did before it was gone, and nobody would hear of that.
+            object.meta_mut().generation = None;
+            watcher::Event::Delete(object)
+        }
+        event => event,
+    });
+    marked.touched_objects().predicate_filter(by_people, PredicateConfig::default())
+}
+
 /// A controller to which watches of children are added.
 pub(super) struct Watches<C: Controller> {
     pub(super) controller: kube::runtime::Controller<PartialObjectMeta<C>>,
@@ -131,9 +146,7 @@ impl<C: Controller> Watches<C> {
     {
         let all = watcher(Api::<PartialObjectMeta<K>>::all(self.client.clone()), in_pages().labels(C::CHILDREN));
         let all = all.modify(|o| o.metadata.managed_fields = None).backoff(Backoff::for_watches());
-        // One that is gone has no other hash than it had.
-        let all = all.touched_objects().predicate_filter(by_people, PredicateConfig::default());
-        self.with(all)
+        self.with(changed_or_gone(all))
     }
 
     /// What people change in objects of a kind of which a controller's own objects mean some: all that mean it are reconciled.
@@ -143,7 +156,7 @@ impl<C: Controller> Watches<C> {
     {
         let all = watcher(Api::<PartialObjectMeta<K>>::all(self.client.clone()), in_pages());
         let all = all.modify(|o| o.metadata.managed_fields = None).backoff(Backoff::for_watches());
-        let all = all.touched_objects().predicate_filter(by_people, PredicateConfig::default());
+        let all = changed_or_gone(all);
         let (idle_objects, objects) = (self.idle_objects.clone(), self.objects.clone());
         let concerned = move |other: PartialObjectMeta<K>| -> Vec<Request<C>> {
             let all = objects.state().into_iter().filter(|own| means(&own.metadata, &other.metadata));
@@ -400,6 +413,15 @@ mod tests {
             assert_eq!(by_people(&object(field, "b")), by_people(&object(field, "b")), "{field}");
         }
         assert_eq!(object("annotations", "b").metadata.labels.unwrap()["berth.dev/wave"], "5");
+    }
+
+    #[tokio::test]
+    async fn what_is_gone_is_told_though_nothing_of_it_changed() {
+        let metadata = json!({"name": "c", "namespace": "team", "uid": "u", "generation": 1, "resourceVersion": "1"});
+        let object: PartialObjectMeta<Cluster> = serde_json::from_value(json!({"metadata": metadata})).unwrap();
+        let events = [Event::Apply(object.clone()), Event::Apply(object.clone()), Event::Delete(object)];
+        let told: Vec<_> = changed_or_gone(stream::iter(events.map(Ok))).collect().await;
+        assert_eq!(told.len(), 2, "{told:?}");
     }
 
     #[tokio::test]
