@@ -89,7 +89,7 @@ fn by_people<K: Resource>(object: &K) -> Option<u64> {
 }
 
 /// Objects that people changed, and those that are gone.
-fn changed_or_gone<K: Resource>(
+fn changed_or_gone<K: Resource + 'static>(
     events: impl Stream<Item = watcher::Result<watcher::Event<K>>>,
 ) -> impl Stream<Item = watcher::Result<K>> {
     let marked = events.map_ok(|event| match event {
