@@ -132,6 +132,12 @@ impl World {
 
     /// Deletes every tenant, as a person would, and does not wait for it: the next test has tenants of other names.
     pub fn let_go(&self) -> Result<()> {
+        // What is for tenants that a selector finds would be for those of the next test, too.
+        for plural in ["apps", "clusteraccesses"] {
+            for object in self.kube.list(&berth("", plural))? {
+                self.kube.delete(&path_of(&object, plural))?;
+            }
+        }
         let unprotected = json!({"spec": {"deletion": {"protected": false}, "paused": false}});
         for cluster in self.kube.list(&berth("", "clusters"))? {
             self.kube.merge(&path_of(&cluster, "clusters"), &unprotected)?;
