@@ -74,10 +74,15 @@ pub struct AppSpec {
 pub struct AppRelease {
     /// The chart.
     pub chart: AppChart,
-    /// Values of the chart, at most 64 KiB. They count more than those of `valuesFrom`. They are no secret.
+    /// Values of the chart, at most 64 KiB. They count more than all others. They are no secret.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schemars(schema_with = "values_schema")]
     pub values: Map<String, Value>,
+    /// Values that differ between tenants: text with `{{ … }}` that is rendered for each `Cluster` and has to be YAML then, such as
+    /// `k8sServiceHost: {{ cluster.endpoint.host }}`. They count more than those of `valuesFrom`, and less than `values`, where `{{ … }}` stays as
+    /// it is. What it may use is in the page on apps.
+    #[schemars(length(min = 1, max = 8192))]
+    pub values_template: Option<String>,
     /// More values, such as passwords. Later ones count more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]

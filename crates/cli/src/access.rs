@@ -190,22 +190,27 @@ pub(crate) fn namespace_of<'a>(said: Option<&'a str>, asked: Option<&'a str>) ->
 
 /// The `Cluster` in a file.
 pub(crate) fn cluster_in(path: &Path) -> anyhow::Result<Cluster> {
+    object_in(path, "Cluster")
+}
+
+/// The object of that kind in a file.
+pub(crate) fn object_in<T: DeserializeOwned>(path: &Path, kind: &str) -> anyhow::Result<T> {
     let text = output::read(path)?;
     let file = path.display();
     let documents: Vec<Value> = serde_saphyr::from_multiple(&text).with_context(|| format!("{file}: not YAML"))?;
-    let mut clusters = documents.into_iter().filter(|d| {
-        d["kind"] == "Cluster" && d["apiVersion"] == format!("{}/{}", berth_api::GROUP, berth_api::VERSION)
-    });
-    let (first, second) = (clusters.next(), clusters.next());
-    let cluster = match (first, second) {
-        (Some(cluster), None) => cluster,
-        (None, _) => bail!("{file}: it has no Cluster of berth.dev/v1alpha1"),
-        (Some(_), Some(_)) => bail!("{file}: it has more than one Cluster; pass one at a time"),
+    let mut found = documents
+        .into_iter()
+        .filter(|d| d["kind"] == kind && d["apiVersion"] == format!("{}/{}", berth_api::GROUP, berth_api::VERSION));
+    let (first, second) = (found.next(), found.next());
+    let object = match (first, second) {
+        (Some(object), None) => object,
+        (None, _) => bail!("{file}: it has no {kind} of berth.dev/v1alpha1"),
+        (Some(_), Some(_)) => bail!("{file}: it has more than one {kind}; pass one at a time"),
     };
-    if cluster["metadata"]["name"].as_str().is_none_or(str::is_empty) {
+    if object["metadata"]["name"].as_str().is_none_or(str::is_empty) {
         bail!("{file}: metadata.name is missing");
     }
-    parse(cluster, &file.to_string())
+    parse(object, &file.to_string())
 }
 
 #[cfg(test)]

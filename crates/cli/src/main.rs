@@ -7,6 +7,7 @@
 mod access;
 mod adopt;
 mod age;
+mod apps;
 mod args;
 mod complete;
 mod confirm;
@@ -83,6 +84,7 @@ fn run(args: Args) -> anyhow::Result<Outcome> {
                 Verb::Sleep(asked) => sleep::sleep(&args.meta, &asked).await,
                 Verb::Wake(asked) => sleep::wake(&args.meta, &asked).await,
                 Verb::Access(access) => grants::run(&args.meta, &access.verb).await,
+                Verb::Apps(asked) => apps::run(&args.meta, &asked).await,
                 Verb::Etcd(etcd) => etcd::run(&args.meta, &etcd).await,
                 Verb::Render(_) | Verb::Images(_) | Verb::Completion { .. } => Ok(Outcome::Done),
             }

@@ -1,5 +1,6 @@
 //! What Prometheus reads. Names and labels are stable; docs/metrics.md lists them.
 
+mod apps;
 mod fleet_sizes;
 mod rollouts;
 mod tenants;

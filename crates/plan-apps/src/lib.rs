@@ -7,6 +7,7 @@ mod objects;
 mod requeue;
 #[cfg(test)]
 mod tests;
+pub mod values;
 
 pub use app::AppPlanner;
 pub use installation::{InstallationPlanner, Target};

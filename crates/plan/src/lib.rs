@@ -18,6 +18,7 @@ pub mod jobs;
 pub mod leads;
 pub mod meta_cluster;
 pub mod model;
+pub mod networks;
 pub mod object_meta;
 pub mod objects;
 pub mod observed;

@@ -34,6 +34,6 @@ pub use flags::{FLAGS, Flag, Source, extra_args, file_of, names_a_file};
 pub use images::{UPSTREAM_REGISTRY, image, relocated};
 pub use kinds::{Kind, ObjectKey, Place};
 pub use lint::{Finding, lint};
-pub use merge::without_nulls;
+pub use merge::{lay_over as merge_fields, without_nulls};
 pub use object::Object;
 pub use tenant::{Listing, STAMPS, TenantSet, render_tenant_set, stamp_key};

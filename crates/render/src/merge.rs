@@ -26,7 +26,8 @@ pub fn without_nulls(fields: &Map<String, Value>) -> Map<String, Value> {
     kept.map(|(name, value)| (name.clone(), below(value))).collect()
 }
 
-fn lay_over(own: &mut Map<String, Value>, over: Map<String, Value>) {
+/// Lays fields over others: objects field by field, everything else as a whole, null too.
+pub fn lay_over(own: &mut Map<String, Value>, over: Map<String, Value>) {
     for (name, value) in over {
         match (own.get_mut(&name), value) {
             (Some(Value::Object(own)), Value::Object(over)) => lay_over(own, over),

@@ -1,6 +1,7 @@
 //! Command line.
 
 pub(crate) mod access;
+pub(crate) mod apps;
 pub(crate) mod etcd;
 mod offline;
 #[cfg(test)]
@@ -147,6 +148,10 @@ pub(crate) enum Verb {
     ///
     /// It reads and writes ClusterAccesses. What a tenant's own admins gave inside it is not shown.
     Access(access::Access),
+    /// Show how far Apps are: a line for each App, or of one a line for each Cluster.
+    ///
+    /// Exit code 3: some are not deployed as their spec says.
+    Apps(Box<apps::Apps>),
     /// Print a script that completes this command in a shell, or for kubectl.
     Completion {
         /// Which shell completes `kubectl-berth`; `kubectl` for what completes `kubectl berth`.

@@ -30,14 +30,22 @@ fn section(text: &mut String, verb: &Command) {
     }
     let name = verb.get_bin_name().unwrap_or_else(|| verb.get_name());
     let _ = write!(text, "\n## {name}\n\n{}\n", about(verb));
+    if verb.get_positionals().next().is_some() || !verb.has_subcommands() {
+        own(text, verb);
+    }
     if verb.has_subcommands() {
         for verb in verb.get_subcommands() {
             section(text, verb);
         }
-        return;
     }
+}
+
+/// What a verb takes itself.
+fn own(text: &mut String, verb: &Command) {
     let usage = verb.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage:").split_whitespace().collect::<Vec<_>>().join(" ");
+    // With verbs below it, it has more than one.
+    let usage = usage.replace(" kubectl berth", "\nkubectl berth");
     let _ = write!(text, "\n```text\n{usage}\n```\n\n");
     table(text, verb.get_arguments().filter(|arg| !arg.is_global_set()));
 }

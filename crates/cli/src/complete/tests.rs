@@ -39,6 +39,7 @@ fn subcommands_come_first_and_say_what_they_do() {
         "wake",
         "etcd",
         "access",
+        "apps",
         "completion",
         "help",
     ];

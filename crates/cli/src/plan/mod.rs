@@ -25,7 +25,7 @@ use berth_plan_etcd::room;
 use berth_render::{Kind, ObjectKey};
 use foresee::Future;
 use jiff::Timestamp;
-pub(crate) use operator::leaf_lifetime;
+pub(crate) use operator::{image_registry, leaf_lifetime};
 use report::Report;
 use serde_json::json;
 use std::sync::Arc;

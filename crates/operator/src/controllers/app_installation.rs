@@ -4,7 +4,7 @@ use super::driver::{Controller, Observation, Observed, Request};
 use super::watches::Watches;
 use crate::context::Context;
 use berth_api::app::AppInstallation;
-use berth_api::{labels, names};
+use berth_api::{Cluster, labels, names};
 use berth_kubeio::observe_installation;
 use berth_plan::MetaCluster;
 use berth_plan_apps::InstallationPlanner;
@@ -24,8 +24,13 @@ impl Controller for AppInstallation {
     type IdleCheck = ();
 
     fn watches(watches: Watches<Self>) -> Watches<Self> {
+        // Values may say what people set in the Cluster.
+        let means = |own: &ObjectMeta, cluster: &ObjectMeta| {
+            let name = own.labels.as_ref().and_then(|all| all.get(labels::CLUSTER_NAME));
+            own.namespace == cluster.namespace && name == cluster.name.as_ref()
+        };
         // A Job tells of its pods' ends.
-        watches.metadata::<Job>()
+        watches.metadata::<Job>().on::<Cluster>(means)
     }
 
     /// By labels, in a control-plane namespace.

@@ -1,5 +1,6 @@
 //! How each tenant is, as its status says it: what alerts are made from.
 
+use super::apps::{self, InstallationMetrics};
 use berth_render::ObjectKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use parking_lot::Mutex;
@@ -65,6 +66,8 @@ struct TenantMetrics {
     conditions: Vec<(String, String, i64)>,
     /// In the order of [`TIMES`].
     times: [Option<Time>; TIMES.len()],
+    /// Of an `AppInstallation`.
+    app: Option<InstallationMetrics>,
 }
 
 /// A control-plane namespace whose `Cluster` does not exist, and which that was.
@@ -100,7 +103,9 @@ impl Tenants {
         let all: Vec<Condition> = part(status, "/conditions").unwrap_or_default();
         let conditions = all.iter().map(|c| (c.type_.clone(), c.reason.clone(), number(&c.status))).collect();
         let times = TIMES.map(|(path, ..)| part(status, path));
-        self.all.lock().insert(key.clone(), TenantMetrics { conditions, times });
+        self.all
+            .lock()
+            .insert(key.clone(), TenantMetrics { conditions, times, app: InstallationMetrics::of(key, status) });
         all
     }
 
@@ -118,7 +123,8 @@ impl Tenants {
     pub(super) fn register(&self, registry: &mut Registry) {
         let conditions: Family<ConditionLabels, Gauge> = Family::default();
         let times: [Family<ObjectLabels, Gauge>; TIMES.len()] = Default::default();
-        for (key, said) in self.all.lock().iter() {
+        let all = self.all.lock();
+        for (key, said) in all.iter() {
             let object = ObjectLabels::from(key);
             for (condition, reason, value) in &said.conditions {
                 let ObjectLabels { kind, namespace, name } = object.clone();
@@ -132,6 +138,8 @@ impl Tenants {
                 }
             }
         }
+        apps::register(all.iter().filter_map(|(key, said)| Some((key, said.app.as_ref()?))), registry);
+        drop(all);
         let without: Family<Orphan, Gauge> = Family::default();
         for orphan in self.orphans.lock().as_ref().map(|known| known()).unwrap_or_default() {
             without.get_or_create(&orphan).set(1);

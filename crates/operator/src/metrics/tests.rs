@@ -31,6 +31,25 @@ fn an_object_is_there_as_its_status_says_until_it_is_gone() {
 }
 
 #[test]
+fn installations_of_apps_are_counted_by_phase_until_they_are_gone() {
+    let metrics = Metrics::default();
+    let key = |name: &str| ObjectKey::namespaced(Kind::AppInstallation, "team-a", name);
+    metrics.tenants.say(&key("a"), &json!({"phase": "Deployed"}));
+    metrics.tenants.say(&key("b"), &json!({"phase": "Failed", "failures": 3}));
+    metrics.tenants.say(&ObjectKey::namespaced(Kind::Cluster, "team-a", "acme"), &json!({"phase": "Ready"}));
+    let text = metrics.text();
+    assert!(
+        text.contains("berth_app_installations{phase=\"Failed\"} 1\n") && !text.contains("phase=\"Ready\""),
+        "{text}"
+    );
+    let failures =
+        |name: &str, n| format!("berth_app_installation_failures{{namespace=\"team-a\",name=\"{name}\"}} {n}\n");
+    assert!(text.contains(&failures("a", 0)) && text.contains(&failures("b", 3)), "{text}");
+    metrics.tenants.forget(&key("b"));
+    assert!(!metrics.text().contains("phase=\"Failed\""));
+}
+
+#[test]
 fn a_change_is_there_until_it_is_through_and_its_duration_counts_once() {
     let metrics = Metrics::default();
     let of = |outcome: Option<&str>, state: &str, came_back: bool| {
@@ -93,7 +112,7 @@ fn everything() -> Metrics {
         json!({"type": "Ready", "status": "True", "reason": "Waiting", "message": "", "lastTransitionTime": since});
     let status = json!({
         "conditions": [condition], "certificates": {"nextExpiry": since}, "lastVerifiedTime": since,
-        "recovery": {"begun": since}, "restoredAt": since,
+        "recovery": {"begun": since}, "restoredAt": since, "phase": "Deployed", "failures": 1,
     });
     let orphan = || Orphan { namespace: "a".into(), cluster_namespace: "b".into(), cluster: "c".into() };
     metrics.tenants.orphans_from(move || vec![orphan()]);

@@ -59,6 +59,7 @@ fn well(metrics: &Metrics) {
     recovery(metrics, ("False", "AsExpected"), 2);
     restore(metrics, ("False", "AsExpected"));
     backup(metrics, "False");
+    app(metrics, 0);
     metrics.users.set([("NotRevoked", 0), ("NotRevokedAsleep", 2)].into());
     reconciles(metrics, "ok", 1000);
     metrics.duration.get_or_create(&Controller { controller: "cluster" }).observe(0.1);
@@ -94,6 +95,11 @@ fn recovery(metrics: &Metrics, degraded: (&str, &str), hours: i64) {
 fn backup(metrics: &Metrics, damaged: &str) {
     let all = [condition("Degraded", damaged, "BackupDamaged"), condition("Damaged", damaged, "BackupDamaged")];
     metrics.tenants.say(&key(Kind::EtcdBackup, "nightly-1"), &json!({"conditions": all}));
+}
+
+/// An app that failed so many times in a row. While it is tried again it is not degraded.
+fn app(metrics: &Metrics, failures: i64) {
+    metrics.tenants.say(&key(Kind::AppInstallation, "acme-web"), &json!({"phase": "Running", "failures": failures}));
 }
 
 fn restore(metrics: &Metrics, degraded: (&str, &str)) {
@@ -150,7 +156,7 @@ async fn each_alert_fires_and_clears() {
     .await;
     fires(&[]).await;
 
-    let cases: [(&[&str], Break); 21] = [
+    let cases: [(&[&str], Break); 22] = [
         (&["BerthOperatorAbsent"], |m| {
             m.leader.set(0);
         }),
@@ -162,6 +168,7 @@ async fn each_alert_fires_and_clears() {
         (&["BerthDegraded"], |m| say(m, ("True", "AsExpected"), "True", ("True", "ImageUnavailable"), 60)),
         (&["BerthNotReady"], |m| say(m, ("False", "Waiting"), "True", ("False", "AsExpected"), 60)),
         (&["BerthRightsNotRevoked"], |m| m.users.set([("NotRevoked", 3)].into())),
+        (&["BerthAppFailed"], |m| app(m, 2)),
         (&["BerthControlPlaneWithoutCluster"], |m| {
             m.tenants.orphans_from(|| {
                 vec![Orphan { namespace: "acme-0".into(), cluster_namespace: "a".into(), cluster: "acme".into() }]
@@ -251,7 +258,8 @@ fn reasons_of_alerts_are_those_of_the_code() {
     let (at_once, mut left) = (reasons("BerthNeedsAPerson", "=~"), reasons("BerthDegraded", "!~"));
     // Others have alerts of their own.
     left.retain(|reason| {
-        !["Paused", "RolledBack", "Held", "RecoveryHeld", "RestoreFailed", "BackupDamaged"].contains(&reason.as_str())
+        !["Paused", "RolledBack", "Held", "RecoveryHeld", "RestoreFailed", "BackupDamaged", "AppFailed"]
+            .contains(&reason.as_str())
     });
     assert_eq!(at_once, left);
 }

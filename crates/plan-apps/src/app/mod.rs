@@ -1,18 +1,22 @@
 //! The plan for an `App`: an `AppInstallation` for each `Cluster` that it is for, so many at once.
 
 mod rollout;
+mod select;
 mod status;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use select::{scope, selector, wanted};
+
 use crate::requeue::{AT_REST, SLOW};
+use crate::values;
 use berth_api::app::{AppInstallationSpec, AppRelease, AppState, AppStatus, InstalledApp, InstalledIn, phase};
 use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::{App, AppInstallation, labels, names};
 use berth_plan::digest::sha256;
 use berth_plan::model::{Action, Plan, Stage, StageId, State};
-use berth_plan::object_meta::{deleting, label, uid};
+use berth_plan::object_meta::{label, uid};
 use berth_plan::requeue::SOON;
 use berth_plan::{Input, Planner};
 use berth_render::{Kind, Object, ObjectKey};
@@ -46,16 +50,6 @@ struct InTenant {
     message: String,
 }
 
-/// Labels by which the installations of an `App` are found.
-pub fn selector(app: &App) -> String {
-    format!("{}={},{}={}", labels::APP, app.name_any(), labels::APP_NAMESPACE, app.namespace().unwrap_or_default())
-}
-
-/// The namespace whose `Cluster`s it may be for. None: all.
-pub fn scope<'a>(app: &'a App, operator: &str) -> Option<&'a str> {
-    app.metadata.namespace.as_deref().filter(|namespace| *namespace != operator)
-}
-
 /// Decides for an `App`.
 #[derive(Clone, Copy, Debug)]
 pub struct AppPlanner;
@@ -69,7 +63,7 @@ impl Planner for AppPlanner {
         let mut out = AppPlan::default();
         let mut stage = Stage::new(if input.is_deleted() { StageId::Deletion } else { StageId::App }, State::Ready);
         let refused = if input.is_deleted() { None } else { refused(input) };
-        let (clusters, missing) = wanted(input);
+        let (clusters, missing) = wanted(input.object, &input.observed.objects, &input.settings.apps.namespace);
         let mut all: BTreeMap<ObjectKey, (Option<&Value>, Option<AppInstallation>)> = BTreeMap::new();
         for (key, cluster) in clusters {
             all.entry(key).or_default().0 = Some(cluster);
@@ -147,6 +141,9 @@ fn refused(input: Input<'_, App>) -> Option<State> {
             ),
         ));
     }
+    if let Some(Err(why)) = spec.release.values_template.as_deref().map(values::check) {
+        return Some(State::blocked(Reason::InvalidSpec, why));
+    }
     let scope = scope(input.object, &apps.namespace)?;
     let other = spec
         .cluster_refs
@@ -158,42 +155,6 @@ fn refused(input: Input<'_, App>) -> Option<State> {
             "spec.clusterRefs: namespace {other} is another one than that of this App, which only an App in the operator's namespace may name. Leave namespace out"
         ),
     ))
-}
-
-/// `Cluster`s that are to have it, and names of those that are not there. None of them is being deleted.
-fn wanted(input: Input<'_, App>) -> (BTreeMap<ObjectKey, &Value>, Vec<ObjectKey>) {
-    if input.is_deleted() {
-        return (BTreeMap::new(), vec![]);
-    }
-    let spec = &input.object.spec;
-    let scope = scope(input.object, &input.settings.apps.namespace);
-    let in_scope = |key: &ObjectKey| scope.is_none_or(|scope| key.namespace.as_deref() == Some(scope));
-    let there =
-        |(key, cluster): &(&ObjectKey, &Value)| key.kind == Kind::Cluster && in_scope(key) && !deleting(cluster);
-    let clusters = input.observed.objects.iter().filter(there);
-    if let Some(selector) = &spec.cluster_selector {
-        let fits = |cluster: &Value| {
-            let labels = serde_json::from_value(cluster["metadata"]["labels"].clone()).unwrap_or_default();
-            selector.fits(&labels)
-        };
-        return (
-            clusters.filter(|(_, cluster)| fits(cluster)).map(|(key, cluster)| (key.clone(), cluster)).collect(),
-            vec![],
-        );
-    }
-    let named = |named: &berth_api::selector::NamedCluster| {
-        let namespace = named.namespace.as_deref().unwrap_or(input.namespace());
-        ObjectKey::namespaced(Kind::Cluster, namespace, &*named.name)
-    };
-    let clusters: BTreeMap<_, _> = clusters.collect();
-    let (mut found, mut missing) = (BTreeMap::new(), vec![]);
-    for key in spec.cluster_refs.iter().map(named) {
-        match clusters.get(&key) {
-            Some(cluster) => drop(found.insert(key, *cluster)),
-            None => missing.push(key),
-        }
-    }
-    (found, missing)
 }
 
 /// Its installations, wherever they are. Labels can be put on others: it is one by what its spec says, and by its name.
@@ -213,9 +174,8 @@ fn installations(input: Input<'_, App>) -> impl Iterator<Item = AppInstallation>
 fn place(input: Input<'_, App>, cluster: Option<&Value>, there: Option<&AppInstallation>) -> Place {
     let there = there.map(|there| {
         let status = there.status.clone().unwrap_or_default();
-        let is_asked = there.spec.digest == digest(&input.object.spec.release_of(input.name()));
         There {
-            is_newest: is_asked,
+            is_newest: is_newest(input.object, there),
             is_of_former: cluster.is_some_and(|cluster| uid(cluster) != there.spec.cluster.uid),
             failed: status.failures.is_some_and(|failures| failures > 0) && is_observed(there),
             state: state(there),
@@ -224,13 +184,18 @@ fn place(input: Input<'_, App>, cluster: Option<&Value>, there: Option<&AppInsta
     Place { wanted: cluster.is_some(), there }
 }
 
+/// Whether an installation has what its `App` says now.
+pub fn is_newest(app: &App, there: &AppInstallation) -> bool {
+    there.spec.digest == digest(&app.spec.release_of(&app.name_any()))
+}
+
 /// Whether its status is of its spec.
 fn is_observed(there: &AppInstallation) -> bool {
     there.status.as_ref().and_then(|s| s.observed_generation) == there.metadata.generation
 }
 
 /// What an installation says.
-fn state(there: &AppInstallation) -> AppState {
+pub fn state(there: &AppInstallation) -> AppState {
     if there.metadata.deletion_timestamp.is_some() {
         return AppState::Deleting;
     }

@@ -231,6 +231,19 @@ fn what_only_looks_like_an_installation_is_left_alone() {
     assert!(it.reconcile().plan.is_empty());
 }
 
+#[test]
+fn a_template_that_no_tenant_can_use_is_refused_and_changes_nothing() {
+    let mut it = Fixture::new(OPERATOR);
+    it.cluster("team-a", "acme");
+    it.app.spec.release.values_template = Some("a: {{ cluster.name }}\nb: {{ range(9) }}\n".into());
+    it.reconcile();
+    assert_eq!(it.ready(), "False InvalidSpec: spec.valuesTemplate, line 2: functions are not taken. Correct it");
+    assert!(it.installed().is_empty());
+    it.app.spec.release.values_template = Some("a: {{ cluster.name }}\n".into());
+    it.reconcile();
+    assert_eq!(it.installed(), ["team-a/acme"]);
+}
+
 /// Each message that an `App` can have, for docs/reference/messages.md.
 pub(crate) fn situations() -> Vec<berth_testkit::situations::Situation> {
     type Change = fn(&mut Fixture);
@@ -280,6 +293,9 @@ pub(crate) fn situations() -> Vec<berth_testkit::situations::Situation> {
         ("its source is not allowed", |w| {
             w.app.metadata.namespace = Some("team-a".into());
             w.settings.apps.sources = vec!["oci://other/*".into()];
+        }),
+        ("no Cluster can use its template of values", |w| {
+            w.app.spec.release.values_template = Some("a: {{ range(9) }}".into());
         }),
         ("apps are switched off", |w| w.settings.apps.image.clear()),
         ("it is deleted", |w| {

@@ -1,10 +1,12 @@
 //! The Job of an `AppInstallation`: what it is asked for, what it is made from, and the Secret beside it.
 
 use super::InstallationInput;
+use crate::objects::find;
+use crate::values::{self, Problem, TenantFacts};
 use berth_api::app::{APP_SECRET, AppRelease};
 use berth_api::apps::{Chart, Deploy, Release, TASK, Task, Uninstall, files};
 use berth_api::conditions::Reason;
-use berth_api::{labels, names};
+use berth_api::{Cluster, labels, names};
 use berth_pki::{CertSpec, Usage};
 use berth_plan::digest::sha256;
 use berth_plan::jobs::{JobShape, Volume, variables};
@@ -18,8 +20,6 @@ use serde_json::{Map, Value, json};
 pub(super) const DEADLINE: i64 = 3000;
 /// How long the certificate lives.
 const LIFETIME: SignedDuration = SignedDuration::from_hours(1);
-/// Longest values in the spec, in bytes: they go to the program by its environment.
-const LONGEST: usize = 64 << 10;
 /// A chart of 20 MiB at most, unpacked and with what Helm keeps of it.
 const SCRATCH: &str = "256Mi";
 /// Port of API servers.
@@ -63,13 +63,7 @@ fn chart(asked: &AppRelease) -> Chart {
 /// What is asked of a tenant in that epoch. Err: what is awaited, or refused.
 pub(super) fn deploy(input: InstallationInput<'_>, epoch: i64) -> Result<Asked, State> {
     let asked = &input.object.spec.release;
-    let size = serde_json::to_vec(&asked.values).map_or(0, |text| text.len());
-    if size > LONGEST {
-        let message = format!(
-            "spec.values: {size} bytes are more than {LONGEST}: put them into a Secret, and name it in spec.valuesFrom of the App"
-        );
-        return Err(State::blocked(Reason::InvalidSpec, message));
-    }
+    let own_values = own_values(input)?;
     let mut copies = vec![];
     let chart_part = &asked.chart;
     let pull = chart_part
@@ -91,12 +85,26 @@ pub(super) fn deploy(input: InstallationInput<'_>, epoch: i64) -> Result<Asked, 
     let task = Task::Deploy(Box::new(Deploy {
         release: release(input),
         chart: chart(asked),
-        values: asked.values.clone(),
+        values: own_values,
         value_files: asked.values_from.len(),
         wait: asked.wait,
         roll_back: asked.on_failure == berth_api::app::OnFailure::Rollback,
     }));
     Ok(Asked { digest: digest(&json!({"task": task, "from": digests, "epoch": epoch})), task, copies })
+}
+
+/// Values that are no secret, of this tenant.
+fn own_values(input: InstallationInput<'_>) -> Result<Map<String, Value>, State> {
+    let release = &input.object.spec.release;
+    let cluster = release.values_template.as_ref().map(|_| {
+        let key = input.target().cluster;
+        find::<Cluster>(input.observed, &key).ok_or_else(|| State::waiting(format!("{key}, which cannot be read")))
+    });
+    let tenant = cluster.transpose()?.map(|cluster| TenantFacts::of(&cluster, &input.settings.registry));
+    values::of(release, &tenant.unwrap_or_default()).map_err(|problem| match problem {
+        Problem::Waits(on) => State::waiting(on),
+        Problem::Wrong(why) => State::blocked(Reason::InvalidSpec, why),
+    })
 }
 
 /// That the release be gone.

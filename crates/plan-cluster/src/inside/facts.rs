@@ -5,6 +5,8 @@ use berth_api::version::Version;
 use berth_plan::model::State;
 use berth_plan::observed::ApiProbe;
 
+pub(super) use berth_plan::networks::cluster_dns;
+
 pub(super) fn no_address() -> State {
     State::waiting("the address of the API")
 }
@@ -24,10 +26,4 @@ pub(super) fn serving(t: &Tenant<'_>) -> (String, Version) {
     let counts = |said: String| (said.parse().unwrap_or(pinned), said);
     let said = t.status().version.or(said).map(counts).filter(|(version, _)| version.minor() <= pinned.minor());
     said.map_or_else(|| (pinned.to_string(), pinned), |(version, said)| (said, version))
-}
-
-/// As kubeadm numbers it: the tenth address of the first range.
-pub(super) fn cluster_dns(service_cidrs: &[String]) -> Option<String> {
-    let range: ipnet::IpNet = service_cidrs.first()?.parse().ok()?;
-    range.hosts().filter(|address| *address != range.network()).nth(9).map(|address| address.to_string())
 }

@@ -174,17 +174,3 @@ fn kubelet_config() -> ObjectKey {
 pub(super) fn differs(live: Option<&Value>, wanted: &Object) -> bool {
     !live.is_some_and(|l| contains(l, wanted.value()))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dns_is_the_tenth_address() {
-        let dns = |cidr: &str| cluster_dns(&[cidr.to_owned()]);
-        assert_eq!(dns("10.96.0.0/12").as_deref(), Some("10.96.0.10"));
-        assert_eq!(dns("10.112.0.16/28").as_deref(), Some("10.112.0.26"));
-        assert_eq!(dns("fd00:1::/108").as_deref(), Some("fd00:1::a"));
-        assert_eq!(cluster_dns(&[]), None);
-    }
-}

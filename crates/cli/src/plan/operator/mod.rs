@@ -4,7 +4,7 @@ mod process;
 
 use berth_kubeio::{Io, agent_delivery, meta_nodes, meta_ranges, read_pull_secrets};
 use berth_plan::meta_cluster::addresses::MetaRanges;
-use berth_plan::settings::Config;
+use berth_plan::settings::{Config, Flags};
 use berth_plan::{MetaCluster, Settings};
 use berth_render::{Kind, ObjectKey};
 use jiff::SignedDuration;
@@ -115,6 +115,15 @@ async fn configuration(io: &Io, namespace: &str, source: &Source) -> Result<Opti
 
 /// How long the operator lets leaf certificates live; None: its Deployment is not there, or may not be read.
 pub(crate) async fn leaf_lifetime(io: &Io, namespace: &str) -> Option<SignedDuration> {
+    Some(SignedDuration::from_mins(flags(io, namespace).await?.leaf_lifetime_minutes))
+}
+
+/// Where the operator takes upstream's images from, likewise. Empty: from upstream.
+pub(crate) async fn image_registry(io: &Io, namespace: &str) -> Option<String> {
+    Some(flags(io, namespace).await?.image_registry)
+}
+
+async fn flags(io: &Io, namespace: &str) -> Option<Flags> {
     let deployment = io.get(&ObjectKey::namespaced(Kind::Deployment, namespace, NAME)).await.ok()??;
-    Some(SignedDuration::from_mins(Process::of(&deployment, namespace).flags.leaf_lifetime_minutes))
+    Some(Process::of(&deployment, namespace).flags)
 }

@@ -48,6 +48,12 @@ pub(crate) fn situations() -> Vec<Situation> {
         ("its values are too long", |w| {
             w.change(|release| drop(release.values.insert("a".into(), "x".repeat(70_000).into())));
         }),
+        ("its values say what its Cluster lacks", |w| {
+            w.change(|release| release.values_template = Some("tier: {{ cluster.labels.tier }}".into()));
+        }),
+        ("its values say what is not known of its Cluster yet", |w| {
+            w.change(|release| release.values_template = Some("host: {{ cluster.endpoint.host }}".into()));
+        }),
         ("a Secret is not there", values_from),
         ("a Secret may not be read", |w| {
             values_from(w);

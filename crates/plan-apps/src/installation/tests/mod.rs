@@ -400,3 +400,42 @@ fn values_that_are_too_long_are_refused_with_the_way_out() {
     it.settle();
     assert!(it.says().starts_with("Waiting False InvalidSpec: spec.values: 70008 bytes"), "{}", it.says());
 }
+
+#[test]
+fn values_of_a_template_follow_the_tenant_and_what_does_not_render_is_said() {
+    let mut it = Fixture::new();
+    let tenant = |it: &mut Fixture, labels: Value, host: &str| {
+        let key = it.target().cluster;
+        let live = it.observed.objects.get_mut(&key).unwrap();
+        live["metadata"]["labels"] = labels;
+        live["status"]["endpoints"] = json!([{"name": "admin", "host": host, "port": 6443}]);
+    };
+    tenant(&mut it, json!({"tier": "gold"}), "192.0.2.1");
+    let template = "host: {{ cluster.endpoint.host }}\ntier: {{ cluster.labels.tier }}\n";
+    it.change(|release| {
+        release.values_template = Some(template.into());
+        drop(release.values.insert("rule".into(), "{{ $labels.pod }}".into()));
+    });
+    it.settle();
+    let Some(Task::Deploy(task)) = it.task() else { panic!("{}", it.says()) };
+    let expected = json!({"host": "192.0.2.1", "tier": "gold", "rule": "{{ $labels.pod }}"});
+    assert_eq!(Value::from(task.values), expected);
+    it.deployed(1);
+    it.settle();
+    assert!(it.reconcile().plan.is_empty());
+
+    tenant(&mut it, json!({"tier": "gold", "other": "x"}), "192.0.2.1");
+    assert!(it.reconcile().plan.is_empty(), "what it does not say changes nothing");
+    tenant(&mut it, json!({"tier": "gold"}), "192.0.2.2");
+    it.settle();
+    let Some(Task::Deploy(task)) = it.task() else { panic!("{}", it.says()) };
+    assert_eq!(task.values["host"], "192.0.2.2");
+    it.deployed(2);
+    it.settle();
+
+    tenant(&mut it, json!({}), "192.0.2.2");
+    it.settle();
+    let says = "Waiting False InvalidSpec: spec.valuesTemplate for Cluster team-a/acme, line 2: cluster.labels.tier: undefined value";
+    assert!(it.says().starts_with(says), "{}", it.says());
+    assert!(it.job().is_none() && it.object.status.as_ref().unwrap().failures.is_none());
+}
