@@ -13,6 +13,7 @@ const TABLES: &[(&str, &str)] = &[
     ("plan-cluster/inside/edited.rs", "what Events inside a tenant say: the tests in it"),
     ("plan-cluster/access.rs", "what the login tells who calls a tenant: tests/access.rs"),
     ("plan-cluster/users/", "users/tests.rs, and the operator's tests with a real kube-apiserver"),
+    ("plan-apps/values/", "values/tests.rs"),
     ("plan/room/", "room/tests.rs, and the tests in room/scheduler.rs"),
     ("plan/workload/last_words.rs", "what components say as they end: the tests beside it"),
 ];
