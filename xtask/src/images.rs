@@ -137,7 +137,7 @@ pub(crate) fn build(profile: Profile) -> Result<Images> {
     if helm.is_none() {
         println!("no image of berth-apps: Helm is not built (devcluster build helm4)");
     }
-    let apps = helm.map(|helm| self::image(&built, APPS.0, &[(helm, "/helm")], profile)).transpose()?;
+    let apps = helm.map(|helm| self::image(&built, APPS, &[(helm, "/helm")], profile)).transpose()?;
     Ok(Images { operator, agent, backup, gateway, access, api_proxy: image("api-proxy")?, apps })
 }
 
@@ -148,17 +148,18 @@ pub(crate) fn install_here(profile: Profile, programs: &[&str]) -> Result<()> {
 }
 
 /// Images by name, and the programs in each. It starts the first.
-pub(crate) const IMAGES: [(&str, &[&str]); 6] = [
+pub(crate) const IMAGES: [(&str, &[&str]); 7] = [
     ("operator", &["berth-operator"]),
     ("agent", &["berth-agent", "berth-approve"]),
     ("backup", &["berth-backup"]),
     ("gateway", &["berth-gateway"]),
     ("access", &["berth-access"]),
     ("api-proxy", &["berth-api-proxy"]),
+    (APPS, &["berth-apps"]),
 ];
 
-/// The image that also has Helm. A release has none: Helm is not built for both platforms there yet.
-const APPS: (&str, &[&str]) = ("apps", &["berth-apps"]);
+/// The image that also has Helm.
+pub(crate) const APPS: &str = "apps";
 
 /// Helm 4, if it is built.
 fn helm() -> Option<PathBuf> {
@@ -170,7 +171,7 @@ fn helm() -> Option<PathBuf> {
 
 /// The programs in an image.
 pub(crate) fn programs(image: &str) -> &'static [&'static str] {
-    IMAGES.iter().chain([&APPS]).find(|(name, _)| *name == image).map_or(&[], |(_, programs)| programs)
+    IMAGES.iter().find(|(name, _)| *name == image).map_or(&[], |(_, programs)| programs)
 }
 
 /// The most that the program may have which is copied into every pod.

@@ -2,14 +2,16 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | Berth's images, for each architecture that was built | `oci/operator`, `oci/agent`, `oci/backup`, `oci/gateway`, `oci/access`, `oci/api-proxy`: OCI layouts |
+//! | Berth's images, for each architecture that was built | `oci/operator`, `oci/agent`, `oci/backup`, `oci/gateway`, `oci/access`, `oci/api-proxy`, `oci/apps`: OCI layouts |
 //! | charts that pin these images by digest | `oci/charts/*` (OCI layouts) and `charts/*.tgz` |
 //! | `kubectl berth`, and its manifest for krew | `kubectl-berth_*.tar.gz`, `krew/berth.yaml` |
 //! | what is in the programs (SPDX) | `sbom/*.spdx.json` |
+//! | licences of what is in Helm | `licenses/helm.txt` |
 //! | images to mirror | `images.txt` |
 //! | checksums of all that, and their signature | `SHA256SUMS`, `SHA256SUMS.sig` |
 
 mod charts;
+mod helm;
 mod krew;
 mod pack;
 mod platforms;
@@ -24,7 +26,7 @@ use berth_oci::{ImageSpec, Layout};
 use berth_render::images;
 use serde_json::{Value, json};
 
-use crate::images::IMAGES;
+use crate::images::{APPS, IMAGES};
 use crate::root;
 use crate::shell::{Result, say};
 use platforms::{Built, Platform};
@@ -69,6 +71,7 @@ pub(crate) fn make(wanted: &Wanted) -> Result<()> {
     }
     let (built, missing) = platforms::build(&Platform::chosen(&wanted.targets)?, !wanted.targets.is_empty(), version)?;
     ensure!(!built.is_empty(), "nothing could be built: {}", missing.join("; "));
+    let helm = helm::build(&built)?;
 
     say(&format!("release {version} in {}", dir.display()));
     if dir.exists() {
@@ -77,7 +80,8 @@ pub(crate) fn make(wanted: &Wanted) -> Result<()> {
     fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let mut digests = vec![];
     for (name, programs) in IMAGES {
-        digests.push((name, image(&dir, &built, name, programs, version)?));
+        let beside = |arch: &str| if name == APPS { helm.files(arch) } else { Ok(vec![]) };
+        digests.push((name, image(&dir, &built, (name, programs), &beside, version)?));
     }
     for name in ["berth-crds", "berth"] {
         let pinned: &[_] = if name == "berth" { &digests } else { &[] };
@@ -94,6 +98,8 @@ pub(crate) fn make(wanted: &Wanted) -> Result<()> {
             write(&dir.join("sbom").join(format!("{program}.spdx.json")), &sbom::make(program, version, &triples)?)?;
         }
     }
+    write(&dir.join("sbom/helm.spdx.json"), &helm.sbom)?;
+    write(&dir.join("licenses/helm.txt"), &fs::read(&helm.licences)?)?;
     let list = images::all(version).join("\n") + "\n";
     write(&dir.join("images.txt"), list.as_bytes())?;
     let sums = sums::write(&dir)?;
@@ -119,22 +125,28 @@ fn version(text: &str) -> Result<&str> {
     Ok(text)
 }
 
-/// An image of each Linux that was built; its digest. It starts the first of its programs.
-fn image(dir: &Path, built: &[Built], name: &str, programs: &[&str], version: &str) -> Result<String> {
+/// An image of each Linux that was built; its digest. It starts the first of its programs. `beside`: more files, by architecture.
+fn image(
+    dir: &Path,
+    built: &[Built],
+    (name, programs): (&str, &[&str]),
+    beside: &impl Fn(&str) -> Result<Vec<(PathBuf, String)>>,
+    version: &str,
+) -> Result<String> {
     let program = programs.first().context("an image has a program")?;
-    let specs: Vec<ImageSpec> = built
-        .iter()
-        .filter_map(|b| {
-            let files = programs.iter().map(|program| Some((b.program(program)?, format!("/{program}"))));
-            Some(ImageSpec {
-                entrypoint: vec![format!("/{program}")],
-                files: files.collect::<Option<_>>()?,
-                user: USER.to_owned(),
-                architecture: b.platform.arch.to_owned(),
-                ..ImageSpec::default()
-            })
-        })
-        .collect();
+    let mut specs = vec![];
+    for b in built {
+        let files = programs.iter().map(|program| Some((b.program(program)?, format!("/{program}"))));
+        let Some(mut files) = files.collect::<Option<Vec<_>>>() else { continue };
+        files.extend(beside(b.platform.arch)?);
+        specs.push(ImageSpec {
+            entrypoint: vec![format!("/{program}")],
+            files,
+            user: USER.to_owned(),
+            architecture: b.platform.arch.to_owned(),
+            ..ImageSpec::default()
+        });
+    }
     if specs.is_empty() {
         bail!("no Linux was built, so there is no image of {program}: name one in RELEASE_TARGETS");
     }

@@ -147,8 +147,8 @@ pub struct AppChart {
     pub digest: Option<String>,
     /// The login of the registry: a Secret of type `berth.dev/app` in this namespace, in whose key `.dockerconfigjson` is what `docker login` writes.
     pub pull_secret_ref: Option<AppSecret>,
-    /// Who signs the certificate of the registry: a Secret of type `berth.dev/app` in this namespace with the key `ca.crt`. Default: the CAs that
-    /// the image of the Job has: none.
+    /// Who signs the certificate of the registry: a Secret of type `berth.dev/app` in this namespace with the key `ca.crt`. Default: the public
+    /// CAs that Mozilla trusts, as of this version of Berth.
     pub ca_secret_ref: Option<AppSecret>,
     /// Whether the registry speaks HTTP, which everybody on the way can change. Default false.
     #[serde(default, rename = "plainHTTP", skip_serializing_if = "std::ops::Not::not")]

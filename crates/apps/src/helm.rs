@@ -1,5 +1,6 @@
 //! Calls Helm.
 
+use crate::cas;
 use crate::place::Place;
 use crate::problem::Problem;
 use berth_contract::apps::{At, Release, files};
@@ -8,6 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// Public certificate authorities, in Helm's home.
+const AUTHORITIES: &str = "cas.pem";
 /// What Helm needs beside its own timeout.
 const MORE: Duration = Duration::from_mins(1);
 /// What is read of Helm's output, at the most.
@@ -38,7 +41,10 @@ impl Helm {
     ///
     /// Scratch cannot be written to.
     pub fn new(place: &Place) -> Result<Self, Problem> {
-        Ok(Self { home: place.empty("helm")?, place: place.clone() })
+        let home = place.empty("helm")?;
+        let authorities = home.join(AUTHORITIES);
+        std::fs::write(&authorities, cas::public()).map_err(|e| Problem::file(&authorities, &e))?;
+        Ok(Self { home, place: place.clone() })
     }
 
     /// Calls it, for so long at the most.
@@ -53,6 +59,7 @@ impl Helm {
         for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME", "HOME", "TMPDIR"] {
             command.env(variable, &self.home);
         }
+        command.env("SSL_CERT_FILE", self.home.join(AUTHORITIES));
         command.env("KUBECONFIG", self.place.secret.join(files::KUBECONFIG));
         let mut child = command
             .spawn()

@@ -1,5 +1,6 @@
 //! The parts of `berth-apps`: one file a concern.
 
+mod cas;
 pub mod chart;
 pub mod deploy;
 pub mod helm;

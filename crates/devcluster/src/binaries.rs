@@ -23,7 +23,7 @@ use anyhow::{Result, bail};
 
 pub use catalog::{Artifact, Selection};
 pub use list::write_sums;
-pub use provide::build;
+pub use provide::{build, cross};
 
 use crate::paths;
 

@@ -54,6 +54,17 @@ enum Verb {
         /// Artifacts by name, for example `kwok`, `e2e.test` or `kubernetes-v1.35.4`.
         names: Vec<String>,
     },
+    /// Build a program for another machine, from the same sources as `build` has, and print where its module is.
+    Cross {
+        /// The artifact. Only those that are built from a wrapper module, such as `helm4`.
+        name: String,
+        /// Architecture in Go's words, such as `arm64`.
+        #[arg(long)]
+        arch: String,
+        /// The file.
+        #[arg(long)]
+        to: PathBuf,
+    },
     /// Write SHA256SUMS into the cache's folder bin, so that other machines can fetch all binaries from it.
     ///
     /// Serve the folder, or copy it, and name its address or path there in `BERTH_BINARIES`.
@@ -236,6 +247,7 @@ fn run(verb: Verb) -> Result<ExitCode> {
             Only::Core => Selection::Core,
             Only::All => Selection::All,
         })?,
+        Verb::Cross { name, arch, to } => println!("{}", binaries::cross(&name, &arch, &to)?.display()),
         Verb::Sums => {
             let (list, count) = binaries::write_sums()?;
             println!("{}: {count} files", list.display());

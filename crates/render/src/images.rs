@@ -15,8 +15,9 @@ pub const OWN_REGISTRY: &str = "ghcr.io/berth-dev";
 pub const TESTED: [&str; 3] = ["1.34.4", "1.35.4", "1.36.3"];
 
 /// Berth's own images, at a version of Berth.
-pub fn own(berth: &str) -> [String; 5] {
-    ["operator", "agent", "backup", "gateway", "api-proxy"].map(|name| format!("{OWN_REGISTRY}/{name}:{berth}"))
+pub fn own(berth: &str) -> [String; 7] {
+    ["operator", "agent", "backup", "gateway", "access", "api-proxy", "apps"]
+        .map(|name| format!("{OWN_REGISTRY}/{name}:{berth}"))
 }
 
 /// Upstream's images for a new tenant of a Kubernetes version. None: the version is not supported.

@@ -14,7 +14,7 @@ use crate::shell::{Result, cargo, host, output, run, say};
 pub(super) const CLI: &str = "kubectl-berth";
 
 /// What runs in pods, by program and package.
-const IN_PODS: [&str; 7] = [
+const IN_PODS: [&str; 8] = [
     "berth-operator",
     "berth-agent",
     "berth-approve",
@@ -22,6 +22,7 @@ const IN_PODS: [&str; 7] = [
     "berth-gateway",
     "berth-access",
     "berth-api-proxy",
+    "berth-apps",
 ];
 
 /// A platform in Go's words, and what it is to Rust.

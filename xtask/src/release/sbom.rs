@@ -13,8 +13,8 @@ use super::platforms::CLI;
 use crate::root;
 use crate::shell::{Result, cargo, output};
 
-/// What a release has of programs.
-pub(super) const PROGRAMS: [&str; 8] = [
+/// What a release has of Berth's programs.
+pub(super) const PROGRAMS: [&str; 9] = [
     "berth-operator",
     "berth-agent",
     "berth-approve",
@@ -22,13 +22,14 @@ pub(super) const PROGRAMS: [&str; 8] = [
     "berth-gateway",
     "berth-access",
     "berth-api-proxy",
+    "berth-apps",
     CLI,
 ];
 
 const REPOSITORY: &str = "https://github.com/berth-dev/berth";
 
-/// A crate: name and version.
-type Crate = (String, String);
+/// A crate or a module: name and version.
+pub(super) type Crate = (String, String);
 
 /// What cargo says of a program.
 #[derive(Debug, Default)]
@@ -89,7 +90,7 @@ fn checksums(lock: &str) -> BTreeMap<Crate, String> {
 }
 
 /// When it was made, but the same each time: the commit's time, or SOURCE_DATE_EPOCH.
-fn created() -> Result<String> {
+pub(super) fn created() -> Result<String> {
     let seconds = match std::env::var("SOURCE_DATE_EPOCH") {
         Ok(seconds) => seconds,
         // Without git, as from an archive of the sources, it is not known.
@@ -112,16 +113,8 @@ fn document(
     for (this, licence) in &tree.crates {
         let (name, number) = this;
         let ours = name.starts_with("berth-");
-        let mut package = json!({
-            "SPDXID": id(this),
-            "name": name,
-            "versionInfo": if ours { version } else { number },
-            "downloadLocation": if ours { format!("git+{REPOSITORY}") } else { "NOASSERTION".to_owned() },
-            "filesAnalyzed": false,
-            "licenseConcluded": "NOASSERTION",
-            "licenseDeclared": licence,
-            "copyrightText": "NOASSERTION",
-        });
+        let from = if ours { format!("git+{REPOSITORY}") } else { NOTHING.to_owned() };
+        let mut package = package(this, if ours { version } else { number }, &from, licence);
         if let Some(checksum) = checksums.get(this) {
             package["checksums"] = json!([{"algorithm": "SHA256", "checksumValue": checksum}]);
             package["externalRefs"] = json!([{
@@ -133,29 +126,48 @@ fn document(
         packages.push(package);
     }
     let std = ("rust-std".to_owned(), rust.to_owned());
-    packages.push(json!({
-        "SPDXID": id(&std),
-        "name": std.0,
-        "versionInfo": std.1,
-        "downloadLocation": "https://static.rust-lang.org",
+    packages.push(package(&std, rust, "https://static.rust-lang.org", "MIT OR Apache-2.0"));
+    let edges: Vec<_> = tree.edges.iter().map(|(from, to)| (from, to)).chain([(&tree.root, &std)]).collect();
+    spdx(&format!("{program}-{version}"), &packages, &tree.root, &edges, ("cargo-tree", created))
+}
+
+/// What is not said.
+pub(super) const NOTHING: &str = "NOASSERTION";
+
+/// A package in a document, with a name and a version of its own for it. `from`: where it is downloaded.
+pub(super) fn package(this: &Crate, version: &str, from: &str, licence: &str) -> Value {
+    json!({
+        "SPDXID": id(this),
+        "name": this.0,
+        "versionInfo": version,
+        "downloadLocation": from,
         "filesAnalyzed": false,
-        "licenseConcluded": "NOASSERTION",
-        "licenseDeclared": "MIT OR Apache-2.0",
-        "copyrightText": "NOASSERTION",
-    }));
+        "licenseConcluded": NOTHING,
+        "licenseDeclared": licence,
+        "copyrightText": NOTHING,
+    })
+}
+
+/// A document on `root`. `edges`: who uses whom. `made`: by which tool, and when.
+pub(super) fn spdx(
+    name: &str,
+    packages: &[Value],
+    root: &Crate,
+    edges: &[(&Crate, &Crate)],
+    (tool, created): (&str, &str),
+) -> Value {
     let relation = |from: String, kind: &str, to: String| json!({"spdxElementId": from, "relationshipType": kind, "relatedSpdxElement": to});
-    let mut relations = vec![relation("SPDXRef-DOCUMENT".to_owned(), "DESCRIBES", id(&tree.root))];
-    relations.extend(tree.edges.iter().map(|(from, to)| relation(id(from), "DEPENDS_ON", id(to))));
-    relations.push(relation(id(&tree.root), "DEPENDS_ON", id(&std)));
+    let mut relations = vec![relation("SPDXRef-DOCUMENT".to_owned(), "DESCRIBES", id(root))];
+    relations.extend(edges.iter().map(|(from, to)| relation(id(from), "DEPENDS_ON", id(to))));
     // The name of the document has to differ where its content does.
     let content = berth_oci::sha256(format!("{packages:?}{relations:?}").as_bytes());
     json!({
         "spdxVersion": "SPDX-2.3",
         "dataLicense": "CC0-1.0",
         "SPDXID": "SPDXRef-DOCUMENT",
-        "name": format!("{program}-{version}"),
-        "documentNamespace": format!("{REPOSITORY}/spdx/{program}-{version}-{content}"),
-        "creationInfo": {"created": created, "creators": ["Organization: Berth", "Tool: cargo-tree"]},
+        "name": name,
+        "documentNamespace": format!("{REPOSITORY}/spdx/{name}-{content}"),
+        "creationInfo": {"created": created, "creators": ["Organization: Berth", format!("Tool: {tool}")]},
         "packages": packages,
         "relationships": relations,
     })

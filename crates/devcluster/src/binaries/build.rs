@@ -104,6 +104,22 @@ fn compile(
     Ok(built)
 }
 
+/// Builds the one program of a wrapper module for another architecture; the module's folder.
+pub(super) fn cross(artifact: &Artifact, work: &Path, arch: &str, to: &Path) -> Result<PathBuf> {
+    let (Recipe::Wrapper { .. }, [(_, package)]) = (&artifact.recipe, &artifact.binaries[..]) else {
+        bail!("{} is not one program of a wrapper module", artifact.name());
+    };
+    let (log, module) = (work.join("log"), work.join("module"));
+    files::remove(&log)?;
+    go_module::prepare(artifact, &module, &log)?;
+    let mut go = Command::new("go");
+    // Flags of this machine's own could leave something of it in the program.
+    go.env("CGO_ENABLED", "0").env("GOOS", "linux").env("GOARCH", arch).env("GOFLAGS", "").current_dir(&module);
+    go.args(["build", "-trimpath", "-buildvcs=false"]).arg(format!("-ldflags={} -buildid=", ldflags(artifact)));
+    run_logged(go.arg("-o").arg(to).arg(package), &log)?;
+    Ok(module)
+}
+
 /// Linker flags: stripped, and with the version that the binary reports (without it every component says v0.0.0).
 fn ldflags(artifact: &Artifact) -> String {
     let version = artifact.version;

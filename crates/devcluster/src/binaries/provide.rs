@@ -1,9 +1,13 @@
 //! Providing what is missing, fetched or built: one artifact after the other, each under its own lock, each file renamed into place
 //! when it is complete.
 
-use std::{env, fs, path::Path, time::Instant};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 
 use super::{
     catalog::{Artifact, Selection},
@@ -44,6 +48,19 @@ pub fn build(selection: &Selection) -> Result<()> {
         start.elapsed().as_secs()
     );
     Ok(())
+}
+
+/// Builds a program for another architecture of Linux into a file, with nothing of this machine in it. Returns the folder of its wrapper module.
+pub fn cross(name: &str, arch: &str, to: &Path) -> Result<PathBuf> {
+    let selection = Selection::Named(vec![name.to_owned()]);
+    let artifacts = selection.artifacts().map_err(|unknown| anyhow!("nothing is called {}", unknown.join(", ")))?;
+    let [artifact] = &artifacts[..] else { bail!("{name} is {} artifacts", artifacts.len()) };
+    super::build::check(&[artifact])?;
+    let (cache, name) = (paths::cache(), artifact.name());
+    let _lock = files::Lock::acquire(&cache.join("locks").join(&name), &name)?;
+    let work = cache.join("build").join(&name);
+    files::create_dir(&work)?;
+    super::build::cross(artifact, &work, arch, to)
 }
 
 /// One run over several artifacts.
