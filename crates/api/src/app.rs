@@ -54,6 +54,11 @@ pub struct AppSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 256), extend("x-kubernetes-list-type" = "atomic"))]
     pub cluster_refs: Vec<NamedCluster>,
+    /// Apps of this namespace that come first: a `Cluster` gets this one, and each change of it, once it has those as they say. One that is not for
+    /// that `Cluster` holds nobody up.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "atomic"))]
+    pub after: Vec<OtherApp>,
     /// What each of them gets.
     #[serde(flatten)]
     pub release: AppRelease,
@@ -65,6 +70,15 @@ pub struct AppSpec {
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[schemars(range(min = 1, max = 10000))]
     pub max_failed: i32,
+}
+
+/// An App of the same namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct OtherApp {
+    /// Its name.
+    #[schemars(length(min = 1, max = 40), regex(pattern = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"))]
+    pub name: String,
 }
 
 /// A chart, and how it is installed.

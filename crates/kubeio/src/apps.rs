@@ -28,6 +28,16 @@ pub async fn observe_app(io: &Io, object: &App, operator: &str, meta: &Arc<MetaC
     let installations =
         io.list(Kind::AppInstallation, app::scope(object, operator), Some(&app::selector(object))).await?;
     snapshot.put_all(Kind::AppInstallation, installations);
+    if object.spec.after.is_empty() {
+        return Ok(snapshot);
+    }
+    // All of them: who comes after whom is seen along the whole way.
+    snapshot.put_all(Kind::App, io.list(Kind::App, object.metadata.namespace.as_deref(), None).await?);
+    for other in &object.spec.after {
+        let selector = app::selector_of(object.metadata.namespace.as_deref().unwrap_or_default(), &other.name);
+        let installations = io.list(Kind::AppInstallation, app::scope(object, operator), Some(&selector)).await?;
+        snapshot.put_all(Kind::AppInstallation, installations);
+    }
     Ok(snapshot)
 }
 

@@ -28,7 +28,10 @@ impl Controller for App {
         let means = move |app: &ObjectMeta, cluster: &ObjectMeta| {
             app.namespace == cluster.namespace || app.namespace.as_deref() == Some(&*operator)
         };
-        watches.metadata::<AppInstallation>().on::<Cluster>(means)
+        // One may come after another.
+        let is_beside =
+            |app: &ObjectMeta, other: &ObjectMeta| app.namespace == other.namespace && app.name != other.name;
+        watches.metadata::<AppInstallation>().on::<Cluster>(means).on::<Self>(is_beside)
     }
 
     /// By labels: what is no child of an `App` costs it a look.

@@ -1,5 +1,6 @@
 //! The plan for an `App`: an `AppInstallation` for each `Cluster` that it is for, so many at once.
 
+mod after;
 mod rollout;
 mod select;
 mod status;
@@ -7,10 +8,11 @@ mod status;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use select::{scope, selector, wanted};
+pub use select::{scope, selector, selector_of, wanted};
 
-use crate::requeue::{AT_REST, SLOW};
+use crate::requeue::{AT_REST, SLOW, WAITING};
 use crate::values;
+use after::Before;
 use berth_api::app::{AppInstallationSpec, AppRelease, AppState, AppStatus, InstalledApp, InstalledIn, phase};
 use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::{App, AppInstallation, labels, names};
@@ -18,7 +20,7 @@ use berth_plan::digest::sha256;
 use berth_plan::model::{Action, Plan, Stage, StageId, State};
 use berth_plan::object_meta::{label, uid};
 use berth_plan::requeue::SOON;
-use berth_plan::{Input, Planner};
+use berth_plan::{Input, Observed, Planner};
 use berth_render::{Kind, Object, ObjectKey};
 use jiff::SignedDuration;
 use kube_core::ResourceExt;
@@ -62,25 +64,31 @@ impl Planner for AppPlanner {
     fn plan(input: Input<'_, App>) -> AppPlan {
         let mut out = AppPlan::default();
         let mut stage = Stage::new(if input.is_deleted() { StageId::Deletion } else { StageId::App }, State::Ready);
-        let refused = if input.is_deleted() { None } else { refused(input) };
+        let before = Before::of(input);
+        let refused = if input.is_deleted() { None } else { refused(input).or_else(|| before.as_ref().err().cloned()) };
+        let before = before.unwrap_or_default();
         let (clusters, missing) = wanted(input.object, &input.observed.objects, &input.settings.apps.namespace);
         let mut all: BTreeMap<ObjectKey, (Option<&Value>, Option<AppInstallation>)> = BTreeMap::new();
         for (key, cluster) in clusters {
             all.entry(key).or_default().0 = Some(cluster);
         }
-        for installation in installations(input) {
+        for installation in installations_of(input.observed, input.object) {
             let namespace = installation.namespace().unwrap_or_default();
             let key = ObjectKey::namespaced(Kind::Cluster, namespace, &*installation.spec.cluster.name);
             all.entry(key).or_default().1 = Some(installation);
         }
         let spec = &input.object.spec;
-        let places: Vec<Place> = all.values().map(|(cluster, there)| place(input, *cluster, there.as_ref())).collect();
+        let place = |(key, (cluster, there)): (&ObjectKey, &(Option<&Value>, Option<AppInstallation>))| Place {
+            lacks: before.lacks(key).is_some(),
+            ..place(input, *cluster, there.as_ref())
+        };
+        let places: Vec<Place> = all.iter().map(place).collect();
         let count = |number: i32| usize::try_from(number).unwrap_or(1).max(1);
         let (steps, held) = decide(&places, count(spec.max_concurrent), count(spec.max_failed));
         // What is refused changes nothing that is there.
         let steps = if refused.is_some() { vec![Step::None; places.len()] } else { steps };
         for (((key, (cluster, there)), place), step) in all.iter().zip(&places).zip(steps) {
-            out.tenants.push(in_tenant(key, place, there.as_ref()));
+            out.tenants.push(in_tenant(key, place, there.as_ref(), before.lacks(key)));
             match (step, cluster, there) {
                 (Step::Delete, _, Some(there)) => stage.actions.push(delete(there)),
                 // Applied from the beginning: else a value that goes would stay, as that of whoever created it.
@@ -99,9 +107,12 @@ impl Planner for AppPlanner {
         (out.held, out.missing) = (held, missing);
         out.plan.finished = input.is_deleted() && all.is_empty();
         let at_rest = out.tenants.iter().all(|tenant| tenant.state == AppState::Deployed);
+        let is_held_up = places.iter().any(|place| place.lacks);
         out.requeue_after = Some(match (stage.actions.is_empty(), at_rest) {
             (false, _) => SOON,
             (true, true) => AT_REST,
+            // Of those of others it is not told.
+            (true, false) if is_held_up => WAITING,
             // Each change of an installation is announced.
             (true, false) => SLOW,
         });
@@ -157,13 +168,14 @@ fn refused(input: Input<'_, App>) -> Option<State> {
     ))
 }
 
-/// Its installations, wherever they are. Labels can be put on others: it is one by what its spec says, and by its name.
-fn installations(input: Input<'_, App>) -> impl Iterator<Item = AppInstallation> + '_ {
-    let all = input.observed.objects.iter().filter(|(key, _)| key.kind == Kind::AppInstallation);
+/// Installations of an `App`, wherever they are. Labels can be put on others: it is one by what its spec says, and by its name.
+fn installations_of<'a>(observed: &'a Observed, app: &'a App) -> impl Iterator<Item = AppInstallation> + 'a {
+    let all = observed.objects.iter().filter(|(key, _)| key.kind == Kind::AppInstallation);
+    let own = (app.namespace().unwrap_or_default(), app.name_any(), app.uid().unwrap_or_default());
     let is_ours = move |installation: &AppInstallation| {
-        let (app, cluster) = (&installation.spec.app, &installation.spec.cluster.name);
-        (&*app.namespace, &*app.name, &*app.uid) == (input.namespace(), input.name(), input.uid())
-            && installation.name_any() == names::app_installation(&app.namespace, &app.name, cluster)
+        let (of, cluster) = (&installation.spec.app, &installation.spec.cluster.name);
+        (&of.namespace, &of.name, &of.uid) == (&own.0, &own.1, &own.2)
+            && installation.name_any() == names::app_installation(&of.namespace, &of.name, cluster)
     };
     all.filter(|(_, live)| label(live, labels::MANAGED_BY) == Some(labels::MANAGED_BY_VALUE))
         .filter_map(|(_, live)| serde_json::from_value(live.clone()).ok())
@@ -181,7 +193,7 @@ fn place(input: Input<'_, App>, cluster: Option<&Value>, there: Option<&AppInsta
             state: state(there),
         }
     });
-    Place { wanted: cluster.is_some(), there }
+    Place { wanted: cluster.is_some(), there, lacks: false }
 }
 
 /// Whether an installation has what its `App` says now.
@@ -212,10 +224,22 @@ pub fn state(there: &AppInstallation) -> AppState {
 }
 
 /// For the status.
-fn in_tenant(cluster: &ObjectKey, place: &Place, there: Option<&AppInstallation>) -> InTenant {
+fn in_tenant(
+    cluster: &ObjectKey,
+    place: &Place,
+    there: Option<&AppInstallation>,
+    lacks: Option<&ObjectKey>,
+) -> InTenant {
     let (cluster, wanted) = (cluster.clone(), place.wanted);
-    let queued =
-        |message: &str| InTenant { cluster: cluster.clone(), wanted, state: AppState::Queued, message: message.into() };
+    let queued = |message: &str| {
+        let why = lacks.map(|first| format!("it comes after {first}, which is not deployed there as that says"));
+        InTenant {
+            cluster: cluster.clone(),
+            wanted,
+            state: AppState::Queued,
+            message: why.unwrap_or_else(|| message.into()),
+        }
+    };
     let Some((installation, there)) = there.zip(place.there.as_ref()) else { return queued("its turn has not come") };
     if !there.is_newest && there.state != AppState::Deleting && place.wanted {
         return queued("it has an older spec, and its turn has not come");

@@ -9,6 +9,8 @@ pub(super) struct Place {
     pub(super) wanted: bool,
     /// What of it is there.
     pub(super) there: Option<There>,
+    /// It lacks an app that comes first.
+    pub(super) lacks: bool,
 }
 
 /// An installation.
@@ -62,6 +64,7 @@ pub(super) fn decide(places: &[Place], at_once: usize, failures: usize) -> (Vec<
         Some(_) if !place.wanted => take(Step::Delete),
         Some(there) if there.is_newest => Step::None,
         None if !place.wanted => Step::None,
+        _ if place.lacks => Step::None,
         _ if held => {
             waits = true;
             Step::None
@@ -80,7 +83,7 @@ mod tests {
     const NEWEST: There = There { is_newest: true, is_of_former: false, failed: false, state: AppState::Deployed };
 
     fn wanted(there: Option<There>) -> Place {
-        Place { wanted: true, there }
+        Place { wanted: true, there, lacks: false }
     }
 
     fn steps(places: &[Place], at_once: usize, failures: usize) -> Vec<Step> {
@@ -115,13 +118,21 @@ mod tests {
     #[test]
     fn who_is_not_wanted_any_more_loses_it_also_amid_failures() {
         let failed = wanted(Some(There { failed: true, state: AppState::Failed, ..NEWEST }));
-        let unwanted = Place { wanted: false, there: Some(NEWEST) };
-        let goes = Place { wanted: false, there: Some(There { state: AppState::Deleting, ..NEWEST }) };
+        let unwanted = Place { wanted: false, there: Some(NEWEST), lacks: false };
+        let goes = Place { wanted: false, there: Some(There { state: AppState::Deleting, ..NEWEST }), lacks: false };
         assert_eq!(steps(&[failed, unwanted.clone(), goes.clone()], 9, 1), [Step::None, Step::Delete, Step::None]);
         assert_eq!(steps(&[unwanted, goes], 1, 1), [Step::None, Step::None], "one by one");
         let former = wanted(Some(There { is_of_former: true, ..NEWEST }));
         assert_eq!(steps(&[former], 1, 1), [Step::Delete]);
-        assert_eq!(steps(&[Place { wanted: false, there: None }], 9, 1), [Step::None]);
+        assert_eq!(steps(&[Place { wanted: false, there: None, lacks: false }], 9, 1), [Step::None]);
+    }
+
+    #[test]
+    fn who_lacks_an_app_that_comes_first_waits_and_takes_no_place() {
+        let lacks = |there| Place { lacks: true, ..wanted(there) };
+        let older = There { is_newest: false, ..NEWEST };
+        let all = [lacks(None), lacks(Some(older)), wanted(None), Place { wanted: false, ..lacks(Some(NEWEST)) }];
+        assert_eq!(steps(&all, 2, 1), [Step::None, Step::None, Step::Create, Step::Delete]);
     }
 
     /// Whatever happens, all get it in the end, never more than so many at once.

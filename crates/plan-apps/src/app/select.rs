@@ -9,7 +9,12 @@ use std::collections::BTreeMap;
 
 /// Labels by which the installations of an `App` are found.
 pub fn selector(app: &App) -> String {
-    format!("{}={},{}={}", labels::APP, app.name_any(), labels::APP_NAMESPACE, app.namespace().unwrap_or_default())
+    selector_of(&app.namespace().unwrap_or_default(), &app.name_any())
+}
+
+/// Likewise, of an `App` by its name.
+pub fn selector_of(namespace: &str, name: &str) -> String {
+    format!("{}={name},{}={namespace}", labels::APP, labels::APP_NAMESPACE)
 }
 
 /// The namespace whose `Cluster`s it may be for. None: all.

@@ -1,7 +1,7 @@
 //! What an `App` does in each situation, from observation to status.
 
 use super::*;
-use berth_api::app::{AppChart, AppInstallationStatus, AppRelease, AppSpec};
+use berth_api::app::{AppChart, AppInstallationStatus, AppRelease, AppSpec, OtherApp};
 use berth_api::selector::{ClusterSelector, NamedCluster};
 use berth_plan::{Observed, Settings};
 
@@ -218,6 +218,66 @@ fn a_deleted_app_waits_until_its_installations_are_gone() {
 }
 
 #[test]
+fn one_that_comes_after_another_waits_for_it_in_each_cluster() {
+    let mut first = Fixture::new(OPERATOR);
+    for name in ["a", "b"] {
+        first.cluster("team-a", name);
+    }
+    first.cluster("team-b", "c");
+    first.app.metadata.name = Some("first".into());
+    first.app.metadata.uid = Some("first-uid".into());
+    first.app.spec.cluster_selector = None;
+    let named = |name: &str| NamedCluster { name: name.into(), namespace: Some("team-a".into()) };
+    first.app.spec.cluster_refs = vec![named("a"), named("b")];
+    first.reconcile();
+    first.says("a", phase::DEPLOYED, 0);
+    first.says("b", phase::RUNNING, 0);
+
+    let mut it = Fixture::new(OPERATOR);
+    it.observed.objects.clone_from(&first.observed.objects);
+    it.app.spec.after = vec![OtherApp { name: "first".into() }];
+    it.reconcile();
+    assert_eq!(
+        it.ready(),
+        "False Waiting: waiting for App berth-system/first, which spec.after names: create it, or correct the name"
+    );
+    let app = |app: &App| (ObjectKey::namespaced(Kind::App, OPERATOR, app.name_any()), json!(app));
+    let (key, object) = app(&first.app);
+    it.observed.objects.insert(key, object);
+    let ours = |it: &Fixture| {
+        let all = it
+            .observed
+            .objects
+            .iter()
+            .filter(|(key, of)| key.kind == Kind::AppInstallation && of["spec"]["app"]["name"] == "web");
+        all.map(|(_, of)| of["spec"]["cluster"]["name"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    it.reconcile();
+    assert_eq!(ours(&it), ["a", "c"], "c gets no first, so nothing comes before");
+    let planned = it.reconcile();
+    assert_eq!(planned.requeue_after, Some(WAITING));
+    let why = &it.app.status.as_ref().unwrap().clusters.iter().find(|c| c.name == "b").unwrap().message;
+    assert_eq!(why, "it comes after App berth-system/first, which is not deployed there as that says");
+    // What is there stays while the first one changes, and no change comes before that has.
+    let mut newer = first.app.clone();
+    newer.spec.release.wait = true;
+    let (key, object) = app(&newer);
+    it.observed.objects.insert(key, object);
+    it.app.spec.release.wait = true;
+    let planned = it.reconcile();
+    assert_eq!(planned.plan.actions().count(), 1, "c alone");
+
+    newer.spec.after = vec![OtherApp { name: "web".into() }];
+    let (key, object) = app(&newer);
+    it.observed.objects.insert(key, object);
+    assert!(it.reconcile().plan.is_empty());
+    assert_eq!(
+        it.ready(),
+        "False InvalidSpec: spec.after: this App comes after itself: web, after first, after web. Take one of these out"
+    );
+}
+
+#[test]
 fn what_only_looks_like_an_installation_is_left_alone() {
     let mut it = Fixture::new(OPERATOR);
     it.cluster("team-a", "acme");
@@ -285,6 +345,16 @@ pub(crate) fn situations() -> Vec<berth_testkit::situations::Situation> {
             w.app.metadata.namespace = Some("team-a".into());
             w.app.spec.cluster_selector = None;
             w.app.spec.cluster_refs = vec![NamedCluster { name: "beta".into(), namespace: Some("team-b".into()) }];
+        }),
+        ("it comes after an App that does not exist", |w| w.app.spec.after = vec![OtherApp { name: "gone".into() }]),
+        ("it comes after itself", |w| w.app.spec.after = vec![OtherApp { name: "web".into() }]),
+        ("it comes after an App that is not deployed there", |w| {
+            let mut first = w.app.clone();
+            (first.metadata.name, first.metadata.uid) = (Some("first".into()), Some("first-uid".into()));
+            w.observed.objects.insert(ObjectKey::namespaced(Kind::App, OPERATOR, "first"), json!(first));
+            w.app.spec.after = vec![OtherApp { name: "first".into() }];
+            w.cluster("team-a", "beta");
+            w.says("acme", phase::DEPLOYED, 0);
         }),
         ("no source is allowed", |w| {
             w.app.metadata.namespace = Some("team-a".into());
