@@ -70,13 +70,11 @@ fn named(access: &Access, cluster: &str) -> (String, String) {
 /// The App of that name, as stored.
 async fn stored(access: &Access, name: &str) -> anyhow::Result<App> {
     let key = ObjectKey::namespaced(Kind::App, &*access.namespace, name);
-    match access.get(&key).await? {
-        Some(live) => parse(live, &key.to_string()),
-        None => {
-            access.installed().await?;
-            Err(anyhow!("{key} does not exist. List all with: kubectl berth apps -A"))
-        }
+    if let Some(live) = access.get(&key).await? {
+        return parse(live, &key.to_string());
     }
+    access.installed().await?;
+    Err(anyhow!("{key} does not exist. List all with: kubectl berth apps -A"))
 }
 
 /// All of a kind that this version can read; the others are complained of.

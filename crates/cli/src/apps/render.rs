@@ -85,8 +85,10 @@ async fn clusters(access: &Access, args: &Render, app: &App) -> anyhow::Result<V
         asked.push(key);
     }
     let is_asked = |key: &ObjectKey| asked.is_empty() || asked.contains(key);
-    let chosen =
-        |cluster: &Cluster| Some(key(cluster)).filter(|key| wanted.contains_key(key) && is_asked(key)).is_some();
+    let chosen = |cluster: &Cluster| {
+        let key = key(cluster);
+        wanted.contains_key(&key) && is_asked(&key)
+    };
     Ok(all.iter().filter(|cluster| chosen(cluster)).cloned().collect())
 }
 

@@ -28,7 +28,7 @@ fn release(template: &str, values: &Value) -> AppRelease {
 }
 
 fn rendered(template: &str) -> Value {
-    of(&release(template, &json!({})), &tenant()).map(Value::from).unwrap_or_else(|e| panic!("{template}: {e:?}"))
+    of(&release(template, &json!({})), &tenant()).map_or_else(|e| panic!("{template}: {e:?}"), Value::from)
 }
 
 fn wrong(template: &str) -> String {
@@ -168,7 +168,7 @@ fn nothing_grows_by_itself() {
         ("a: {{ cluster|tojson }}".to_owned(), "filter tojson is not taken so"),
         ("a: {{ cluster.name|lower('x') }}".to_owned(), "filter lower is not taken so"),
         (format!("a: {{{{ {} }}}}", ["cluster"; 40].join("~")), deep),
-        (format!("a: {{{{ {} }}}}", ["1"; 4000].join("~")), deep),
+        (format!("a: {{{{ {} }}}}", vec!["1"; 4000].join("~")), deep),
         (format!("a: {{{{ a{} }}}}", ".a".repeat(4000)), deep),
         (format!("a: {{{{ {}1 }}}}", "-".repeat(8000)), deep),
         (format!("a: {{{{ {}1 }}}}", "not ".repeat(2000)), deep),
