@@ -119,7 +119,9 @@ fn syntax() -> Result<SyntaxConfig, Error> {
 fn failure(text: &str, error: &Error) -> String {
     let line = error.line().map(|line| format!(", line {line}")).unwrap_or_default();
     let expression = error.range().and_then(|range| text.get(range)).unwrap_or_default();
-    let expression = if expression.is_empty() { String::new() } else { format!("{expression}: ") };
+    // What is not there is named by the words, and whole.
+    let is_named = expression.is_empty() || error.kind() == ErrorKind::UndefinedError;
+    let expression = if is_named { String::new() } else { format!("{expression}: ") };
     let way_out = match error.kind() {
         ErrorKind::UndefinedError => "Set it in the Cluster, or say what else counts by |default(…)",
         ErrorKind::OutOfFuel => "Shorten it",

@@ -122,7 +122,8 @@ fn values_count_more_and_stay_as_they_are() {
 #[test]
 fn what_is_wrong_is_said_with_field_line_tenant_and_way_out() {
     let undefined = wrong("a: 1\nb: {{ cluster.labels.zone }}\n");
-    let expected = "spec.valuesTemplate for Cluster team-a/acme, line 2: cluster.labels.zone: undefined value";
+    let expected =
+        "spec.valuesTemplate for Cluster team-a/acme, line 2: undefined value: `cluster.labels.zone` is undefined";
     assert!(undefined.starts_with(expected), "{undefined}");
     assert!(undefined.ends_with("Set it in the Cluster, or say what else counts by |default(…)"), "{undefined}");
     for (template, says) in [

@@ -435,7 +435,7 @@ fn values_of_a_template_follow_the_tenant_and_what_does_not_render_is_said() {
 
     tenant(&mut it, json!({}), "192.0.2.2");
     it.settle();
-    let says = "Waiting False InvalidSpec: spec.valuesTemplate for Cluster team-a/acme, line 2: cluster.labels.tier: undefined value";
+    let says = "Waiting False InvalidSpec: spec.valuesTemplate for Cluster team-a/acme, line 2: undefined value: `cluster.labels.tier` is undefined";
     assert!(it.says().starts_with(says), "{}", it.says());
     assert!(it.job().is_none() && it.object.status.as_ref().unwrap().failures.is_none());
 }
