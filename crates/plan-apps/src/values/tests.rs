@@ -127,7 +127,7 @@ fn what_is_wrong_is_said_with_field_line_tenant_and_way_out() {
     assert!(undefined.starts_with(expected), "{undefined}");
     assert!(undefined.ends_with("Set it in the Cluster, or say what else counts by |default(…)"), "{undefined}");
     for (template, says) in [
-        ("a: {{ nosuch }}", "line 1: nosuch: undefined value"),
+        ("a: {{ nosuch }}", "line 1: undefined value: `nosuch` is undefined"),
         ("a: {{ cluster.name", "spec.valuesTemplate, line 1: syntax error"),
         ("a: b: c", "what it comes to is not YAML of an object"),
         ("- a", "what it comes to is not YAML of an object: it has no names of values"),
