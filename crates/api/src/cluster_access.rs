@@ -1,14 +1,14 @@
 //! `ClusterAccess`: who may do what in which tenants, and until when.
 
 use crate::cel;
-use crate::common::{conditions_schema, keys};
+use crate::common::conditions_schema;
+use crate::selector::{ClusterSelector, NamedCluster};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_with::skip_serializing_none;
-use std::collections::BTreeMap;
 
 /// Gives users and groups a role in `Cluster`s: in those of its namespace, or in the operator's namespace in all. It ends when it says, or when
 /// it is deleted, and then the rights are taken back. The platform team decides what may be given in teams' namespaces (chart value
@@ -52,7 +52,7 @@ pub struct ClusterAccessSpec {
     /// The `Cluster`s, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 256), extend("x-kubernetes-list-type" = "atomic"))]
-    pub cluster_refs: Vec<AccessClusterRef>,
+    pub cluster_refs: Vec<NamedCluster>,
     /// Who gets the role.
     #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
     pub subjects: Vec<AccessSubject>,
@@ -88,64 +88,6 @@ pub struct ClusterAccessSpec {
     /// Who gives it: the user name of whoever writes this object. An admission policy compares it. `kubectl berth access grant` fills it in.
     #[schemars(length(min = 1, max = 256))]
     pub granted_by: Option<String>,
-}
-
-/// Which `Cluster`s, by their labels. All parts have to fit.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ClusterSelector {
-    /// Labels, each with its value.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(schema_with = "match_labels_schema")]
-    pub match_labels: BTreeMap<String, String>,
-    /// More that labels have to fit.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
-    pub match_expressions: Vec<LabelExpression>,
-}
-
-/// What a label has to fit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(extend("x-kubernetes-validations" = json!([
-    {"rule": "(self.operator in ['In', 'NotIn']) == has(self.values)", "message": "values: In and NotIn need values, Exists and DoesNotExist have none"}
-])))]
-pub struct LabelExpression {
-    /// The label.
-    #[schemars(length(min = 1, max = 317))]
-    pub key: String,
-    /// How it has to fit.
-    pub operator: LabelOperator,
-    /// Values for In and NotIn.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(min = 1, max = 64), inner(length(max = 63)), extend("x-kubernetes-list-type" = "atomic"))]
-    pub values: Vec<String>,
-}
-
-/// How a label has to fit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum LabelOperator {
-    /// It has one of the values.
-    In,
-    /// It is not there, or has another value.
-    NotIn,
-    /// It is there.
-    Exists,
-    /// It is not there.
-    DoesNotExist,
-}
-
-/// A `Cluster`.
-#[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct AccessClusterRef {
-    /// Its name.
-    #[schemars(length(min = 1, max = 40), regex(pattern = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"))]
-    pub name: String,
-    /// Its namespace. Only in the operator's namespace another one than that of this object. Default: that of this object.
-    #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
-    pub namespace: Option<String>,
 }
 
 /// A user or a group.
@@ -272,11 +214,4 @@ impl AccessState {
 
 fn time_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({"type": "string", "format": "date-time", "maxLength": 40, "nullable": true})
-}
-
-fn match_labels_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    schemars::json_schema!({
-        "type": "object", "maxProperties": 16, "additionalProperties": {"type": "string", "maxLength": 63},
-        "x-kubernetes-validations": [keys("matchLabels")],
-    })
 }

@@ -1,7 +1,7 @@
 //! Which `Cluster`s a `ClusterAccess` means.
 
 use berth_api::ClusterAccess;
-use berth_api::cluster_access::{AccessClusterRef, LabelExpression, LabelOperator};
+use berth_api::selector::NamedCluster;
 use berth_plan::fleet::TenantId;
 use std::collections::BTreeMap;
 
@@ -22,8 +22,7 @@ pub fn selects(
         return false;
     }
     if let Some(selector) = &access.spec.cluster_selector {
-        return selector.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value))
-            && selector.match_expressions.iter().all(|expression| fits(expression, labels));
+        return selector.fits(labels);
     }
     access.spec.cluster_refs.iter().any(|named| tenant(access, named) == *of)
 }
@@ -33,18 +32,7 @@ pub fn missing(access: &ClusterAccess, is_there: impl Fn(&TenantId) -> bool) -> 
     access.spec.cluster_refs.iter().map(|named| tenant(access, named)).filter(|id| !is_there(id)).collect()
 }
 
-fn tenant(access: &ClusterAccess, named: &AccessClusterRef) -> TenantId {
+fn tenant(access: &ClusterAccess, named: &NamedCluster) -> TenantId {
     let namespace = named.namespace.clone().or_else(|| access.metadata.namespace.clone()).unwrap_or_default();
     TenantId { namespace, name: named.name.clone() }
-}
-
-fn fits(LabelExpression { key, operator, values }: &LabelExpression, labels: &BTreeMap<String, String>) -> bool {
-    let value = labels.get(key);
-    let is_one = value.is_some_and(|value| values.contains(value));
-    match operator {
-        LabelOperator::In => is_one,
-        LabelOperator::NotIn => !is_one,
-        LabelOperator::Exists => value.is_some(),
-        LabelOperator::DoesNotExist => value.is_none(),
-    }
 }
