@@ -127,10 +127,45 @@ fn work(world: &World, registry: &Registry<'_>) -> Result<()> {
         Ok(())
     })?;
 
+    println!("    one after another, with values of the tenant");
+    let later = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "App", "metadata": {"name": "later"},
+        "spec": {
+            "clusterSelector": {}, "chart": chart("1.1.0"), "namespace": "later", "releaseName": "web", "after": [{"name": "first"}],
+            "valuesTemplate": "word: {{ cluster.name ~ \"-\" ~ cluster.labels.tier|default(\"none\") }}\n",
+        },
+    });
+    world.kube.ensure(&path, &later)?;
+    until("the later one to wait for the first", || {
+        let live = world.kube.get(&format!("{path}/later"))?;
+        ensure!(live["status"].to_string().contains(&format!("App {}/first", tenant.namespace)), "{live}");
+        Ok(())
+    })?;
+    let mut first = later.clone();
+    first["metadata"]["name"] = "first".into();
+    first["spec"].as_object_mut().context("a spec")?.remove("after");
+    first["spec"]["namespace"] = "first".into();
+    world.kube.ensure(&path, &first)?;
+    let word_of = |namespace: &str, wanted: &str| {
+        until("the word of the tenant", || {
+            let live = inside.get(&format!("{}/web", core(namespace, "configmaps")))?;
+            ensure!(live["data"]["word"] == wanted, "{live}");
+            Ok(())
+        })
+    };
+    word_of("later", "apps-none")?;
+    word_of("first", "apps-none")?;
+    let cluster = format!("/apis/berth.dev/v1alpha1/namespaces/{}/clusters/apps", tenant.namespace);
+    world.kube.merge(&cluster, &json!({"metadata": {"labels": {"tier": "gold"}}}))?;
+    word_of("later", "apps-gold")?;
+    world.kube.delete(&format!("{path}/later"))?;
+    world.kube.delete(&format!("{path}/first"))?;
+
     println!("    uninstalled");
     world.kube.delete(&format!("{path}/web"))?;
     until("all of it to be gone", || {
-        ensure!(world.kube.find(&format!("{path}/web"))?.is_none(), "the App is there");
+        let left = world.kube.list(&path)?;
+        ensure!(left.is_empty(), "Apps are there: {left:?}");
         ensure!(inside.find(&format!("{}/web", core("shop", "configmaps")))?.is_none(), "the ConfigMap is there");
         ensure!(inside.find(&format!("{}/web", apps("shop", "deployments")))?.is_none(), "the Deployment is there");
         Ok(())
