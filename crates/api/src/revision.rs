@@ -263,9 +263,7 @@ impl RevisionPin {
     /// Whether pods of the same version, with the same agent, are the same by both. What is reached without a proxy is no reason for a release, nor
     /// are sizes.
     pub fn renders_as(&self, other: &Self) -> bool {
-        let of = |pin: &Self| {
-            (pin.templates.clone(), pin.helper_resources.clone(), pin.proxy.clone(), pin.jwt.clone())
-        };
+        let of = |pin: &Self| (pin.templates.clone(), pin.helper_resources.clone(), pin.proxy.clone(), pin.jwt.clone());
         of(self) == of(other)
     }
 }

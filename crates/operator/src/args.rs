@@ -150,7 +150,11 @@ mod tests {
         assert!(read("meta: {podcidrs: []}").unwrap_err().contains("does not know meta.podcidrs"));
         let issuer = "authentication: {jwt: [{issuer: {url: 'http://a.example.com', audiences: [a]}, claimMappings: {username: {claim: sub, prefix: 'corp:'}}}]}";
         assert!(read(&issuer.replace("http:", "https:")).is_ok());
-        assert!(read(issuer).unwrap_err().ends_with(": authentication.jwt[0].issuer.url: has to be a URL that begins with https://"));
+        assert!(
+            read(issuer)
+                .unwrap_err()
+                .ends_with(": authentication.jwt[0].issuer.url: has to be a URL that begins with https://")
+        );
         assert!(read("meta: {podCIDRs: [ten]}").unwrap_err().contains("ten is neither"));
     }
 }

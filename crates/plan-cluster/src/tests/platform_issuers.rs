@@ -167,8 +167,7 @@ fn a_minor_changes_with_issuers_of_the_longest() {
 #[test]
 fn more_than_kube_apiserver_takes_are_refused_before_anything_begins() {
     let mut f = with_value();
-    f.cluster.spec.api_server.authentication.jwt =
-        (0..64).flat_map(|n| jwt(&format!("{n}.example.com"))).collect();
+    f.cluster.spec.api_server.authentication.jwt = (0..64).flat_map(|n| jwt(&format!("{n}.example.com"))).collect();
     f.is_through();
     assert_eq!(f.accepts().len(), 64);
     f.version("1.36.3");

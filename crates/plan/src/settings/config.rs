@@ -523,7 +523,11 @@ mod tests {
             assert_eq!(Config::parse(&format!("tenants: {{proxy: {none}}}")).unwrap().proxy, None);
         }
         assert_eq!(Config::parse("tenants: {proxy: {httpsProxy: a}}").unwrap().unknown, ["tenants.proxy.httpsProxy"]);
-        assert!(wrong("authentication: {jwt: [a]}").contains("expected a map"), "{}", wrong("authentication: {jwt: [a]}"));
+        assert!(
+            wrong("authentication: {jwt: [a]}").contains("expected a map"),
+            "{}",
+            wrong("authentication: {jwt: [a]}")
+        );
         assert_eq!(Config::parse("authentication: {jwks: []}").unwrap().unknown, ["authentication.jwks"]);
         assert!(wrong("vpc: {rules: Some}").contains("unknown variant"));
         assert!(Config::parse("").is_ok_and(|c| c.unknown.is_empty()));

@@ -165,7 +165,9 @@ fn the_chart_has_these_values_and_the_operators_defaults() {
     let file = berth_testkit::fixtures::package().join("../charts/berth/values.yaml");
     let all: Value = from_yaml(&std::fs::read_to_string(file).expect("values.yaml"));
     let ours = values();
-    for section in ["meta", "isolation", "writers", "vpc", "admission", "rollouts", "tenants", "authentication", "imageLayout"] {
+    for section in
+        ["meta", "isolation", "writers", "vpc", "admission", "rollouts", "tenants", "authentication", "imageLayout"]
+    {
         assert_eq!(paths(&all[section], section), paths(&ours[section], section));
     }
     let (chart, none) = (read(&json!({})), Config::default());

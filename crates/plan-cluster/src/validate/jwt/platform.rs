@@ -36,7 +36,8 @@ pub fn refusal(jwt: &[Value]) -> Option<String> {
     let found = faults(&taken, &[]);
     let found = if found.is_empty() { reserved_prefixes(jwt) } else { found };
     let (first, more) = found.split_first()?;
-    let more = if more.is_empty() { String::new() } else { format!(". {VALUE} has {} more of such faults", more.len()) };
+    let more =
+        if more.is_empty() { String::new() } else { format!(". {VALUE} has {} more of such faults", more.len()) };
     Some(format!("{}{more}", first.elsewhere()))
 }
 
@@ -55,7 +56,7 @@ fn reserved_prefixes(jwt: &[Value]) -> Vec<Fault> {
 
 /// With rules by which kube-apiserver refuses a token that would give somebody a name, or a group, of Kubernetes' or Berth's own: whatever an issuer
 /// has in its claims, in no tenant anybody is `system:masters` by it, or somebody of the platform's login.
-pub(crate) fn guarded(jwt: &[Value]) -> Vec<Value> {
+pub fn guarded(jwt: &[Value]) -> Vec<Value> {
     let words: Vec<_> = RESERVED.iter().map(|prefix| prefix.trim_end_matches(':')).collect();
     let reserved = format!("matches('^({}):')", words.join("|"));
     let rules = [
@@ -134,8 +135,14 @@ mod tests {
             one["userValidationRules"] = json!([{"expression": format!("user.uid != '{}'", "a".repeat(33_000))}]);
         };
         for (change, says) in [
-            ((|one| one["issuer"]["url"] = json!("http://a")) as fn(&mut Value), "authentication.jwt[1].issuer.url: has to be a URL that begins with https://"),
-            (|one| one["issuer"]["url"] = json!("https://other.example.com"), "authentication.jwt[1].issuer.url: another authenticator has the same one"),
+            (
+                (|one| one["issuer"]["url"] = json!("http://a")) as fn(&mut Value),
+                "authentication.jwt[1].issuer.url: has to be a URL that begins with https://",
+            ),
+            (
+                |one| one["issuer"]["url"] = json!("https://other.example.com"),
+                "authentication.jwt[1].issuer.url: another authenticator has the same one",
+            ),
             (|one| one["issuers"] = json!(1), "authentication.jwt[1].issuers: is no field."),
             (
                 |one| one["claimMappings"]["username"] = json!({"expression": "claims.sub +"}),
@@ -191,7 +198,10 @@ mod tests {
         let pin = pin(&[&platform[..], &[discovered.clone()]].concat());
         let service_accounts = ["https://a.example.com", "https://sa.example.com"].map(str::to_owned);
         let none = of_tenant(&[], &service_accounts, &pin);
-        assert_eq!(urls(&none), ["https://own.example.com", "https://login.example.com", "https://discovered.example.com"]);
+        assert_eq!(
+            urls(&none),
+            ["https://own.example.com", "https://login.example.com", "https://discovered.example.com"]
+        );
         let mut own = issuer("https://own.example.com");
         own["claimMappings"]["username"]["prefix"] = json!("team:");
         let mut other = issuer("https://other.example.com");
