@@ -25,12 +25,13 @@ pub const BY_INSTALL: [&str; 10] = [
 ];
 
 /// Values that stay as the chart has them, by how their paths begin, and why.
-pub const LEFT: [(&str, &str); 28] = [
+pub const LEFT: [(&str, &str); 29] = [
     ("access", "a test of the login sets it"),
     ("agent.image.digest", "the image is loaded into the nodes by its tag"),
     ("agent.image.repository", "it is loaded by the chart's name"),
     ("apiProxy", "a test with the add-on on a node sets it"),
     ("apps", "a test of apps sets it"),
+    ("authentication", "an issuer would have to run; tests of plans have some"),
     ("backups.image.digest", "it is loaded by its tag"),
     ("backups.image.repository", "it is loaded by the chart's name"),
     ("etcdNamespaces", "they have to exist; a test that needs one sets it"),

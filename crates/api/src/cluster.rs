@@ -318,13 +318,15 @@ pub struct Authentication {
     /// What upstream's rules refuse is refused before anything runs, with its place: unknown fields, a URL that does not begin with https, an
     /// issuer that is listed twice or is one of `serviceAccountIssuers`, an expression that does not compile. Constants in expressions, such as
     /// of `duration()`, are judged by the API server alone: the rollout then stops at the first new pod, and the old pods keep serving.
+    /// Behind them come those of the chart's value `authentication.jwt`, as it was when the tenant took its version: one of the same issuer is left
+    /// out there. With these there are at most 64.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), schema_with = "jwt_schema")]
     pub jwt: Vec<serde_json::Value>,
 }
 
 /// Not typed: a schema with fields prunes all others without a word, and the values of objects that are there.
-fn jwt_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+pub(crate) fn jwt_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "type": "array", "maxItems": 64, "x-kubernetes-list-type": "atomic",
         "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}

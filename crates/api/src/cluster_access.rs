@@ -90,6 +90,9 @@ pub struct ClusterAccessSpec {
     pub granted_by: Option<String>,
 }
 
+/// How names begin in tenants that are Kubernetes' and Berth's own, and those of the platform's login, to which Berth adds that by itself.
+pub const RESERVED: [&str; 4] = ["system:", "berth:", "kubeadm:", "access:"];
+
 /// A user or a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -64,6 +64,9 @@ pub const PROXY: &str = "berth.dev/proxy";
 /// On the control-plane namespace: what API servers reach without a proxy beside what is the tenant's own, as the operator had it when the tenant
 /// took its version, as a JSON list. None: what the first operator with a proxy had.
 pub const NO_PROXY: &str = "berth.dev/no-proxy";
+/// On the control-plane namespace: issuers of all tenants (the chart's `authentication.jwt`) as they were when the tenant took its version, as a JSON
+/// list. None: there were none.
+pub const JWT: &str = "berth.dev/jwt";
 /// On the control-plane namespace: requests with which pods of components begin, as the tenant's version was taken, as JSON by component. None: those
 /// of `resources`.
 pub const SIZES: &str = "berth.dev/sizes";

@@ -1,7 +1,7 @@
 //! `ClusterRevision`: a release of a `Cluster` that ran, or was to run.
 
 use crate::autoscaling::Autoscaling;
-use crate::cluster::{ApiServer, Check, ComponentSpec, KeptIssuer, default_issuer};
+use crate::cluster::{ApiServer, Check, ComponentSpec, KeptIssuer, default_issuer, jwt_schema};
 use crate::common::{AgentDelivery, Images, Resources, keys, resources_schema};
 use crate::helpers::{Amounts, Helpers};
 use crate::proxy::Proxy;
@@ -234,6 +234,10 @@ pub struct RevisionPin {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), inner(length(max = 253)))]
     pub no_proxy: Option<Vec<String>>,
+    /// Issuers of all tenants: the chart's `authentication.jwt`, with the rules by which nobody gets a name of Kubernetes' or Berth's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "jwt_schema")]
+    pub jwt: Vec<serde_json::Value>,
     /// Requests with which pods of components begin, by component: what those before had come to by `autoscaling` when the release was made.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 3, "x-kubernetes-validations" = json!([keys("sizes")])))]
@@ -259,7 +263,7 @@ impl RevisionPin {
     /// Whether pods of the same version, with the same agent, are the same by both. What is reached without a proxy is no reason for a release, nor
     /// are sizes.
     pub fn renders_as(&self, other: &Self) -> bool {
-        let of = |pin: &Self| (pin.templates.clone(), pin.helper_resources.clone(), pin.proxy.clone());
+        let of = |pin: &Self| (pin.templates.clone(), pin.helper_resources.clone(), pin.proxy.clone(), pin.jwt.clone());
         of(self) == of(other)
     }
 }

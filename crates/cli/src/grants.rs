@@ -1,112 +1,98 @@
 //! `access`: who may do what in which Clusters, by `ClusterAccess`es.
 
+mod given;
+
 use crate::access::{Access, parse};
 use crate::args::access::{Grant, List, Revoke, Verb, Who};
 use crate::args::{Format, Meta};
 use crate::outcome::Outcome;
-use crate::paint::{bad, good, safe, warn};
+use crate::output;
+use crate::paint::safe;
 use crate::wait::until;
-use crate::{age, output};
 use anyhow::anyhow;
 use berth_api::ClusterAccess;
 use berth_api::cluster_access::SubjectKind;
 use berth_api::conditions::{ConditionType, find};
+use berth_kubeio::ErrorKind;
 use berth_plan::fleet::TenantId;
 use berth_plan_cluster::users::selects;
 use berth_render::{Kind, ObjectKey};
+use given::{Given, counts, counts_in, given, table, time};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
-use serde::Serialize;
 use serde_json::{Value, json};
 
 const MANAGER: &str = "kubectl-berth";
 
 pub(crate) async fn run(meta: &Meta, verb: &Verb) -> anyhow::Result<Outcome> {
     match verb {
-        Verb::List(args) => list(&Access::to_read(meta).await?, args).await,
+        Verb::List(args) => list(&Access::to_read(meta).await?, meta, args).await,
         Verb::Who(args) => who(&Access::to_read(meta).await?, args).await,
         Verb::Grant(args) => grant(&Access::to_write(meta).await?, args).await,
         Verb::Revoke(args) => revoke(&Access::to_write(meta).await?, args).await,
     }
 }
 
-/// What one gives, to one of its subjects.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Given {
-    access: String,
-    kind: SubjectKind,
-    name: String,
-    role: String,
-    /// Of the tenant; empty: all.
-    namespaces: Vec<String>,
-    expires_at: Option<String>,
-    granted_by: Option<String>,
-    /// `Cluster`s where it is given, and that are meant.
-    granted: i64,
-    selected: i64,
-    ready: bool,
-    message: String,
-}
-
-fn given(access: &ClusterAccess) -> Vec<Given> {
-    let (spec, status) = (&access.spec, access.status.clone().unwrap_or_default());
-    let ready = find(&status.conditions, ConditionType::Ready);
-    let one = |subject: &berth_api::cluster_access::AccessSubject| Given {
-        access: format!("{}/{}", access.namespace().unwrap_or_default(), access.name_any()),
-        kind: subject.kind,
-        name: subject.name.clone(),
-        role: spec.role.clone(),
-        namespaces: spec.namespaces.clone(),
-        expires_at: spec.expires_at.as_ref().map(|at| time(at.0)),
-        granted_by: spec.granted_by.clone(),
-        granted: status.granted.unwrap_or_default(),
-        selected: status.selected.unwrap_or_default(),
-        ready: ready.is_some_and(|ready| ready.status == "True"),
-        message: ready.map(|ready| ready.message.clone()).unwrap_or_default(),
-    };
-    spec.subjects.iter().map(one).collect()
-}
-
-fn time(at: Timestamp) -> String {
-    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
 async fn all(access: &Access, namespace: Option<&str>) -> anyhow::Result<Vec<ClusterAccess>> {
-    let items = access.io.list(Kind::ClusterAccess, namespace, None).await.map_err(|e| access.explain(e))?;
+    access.io.list(Kind::ClusterAccess, namespace, None).await.map(read).map_err(|e| access.explain(e))
+}
+
+/// Those that this version can read; the others are complained of.
+fn read(items: Vec<Value>) -> Vec<ClusterAccess> {
     let read = |item: Value| {
         let of = ObjectKey::of(Kind::ClusterAccess, &item).to_string();
         parse(item, &of).inspect_err(output::complain).ok()
     };
-    Ok(items.into_iter().filter_map(read).collect())
+    items.into_iter().filter_map(read).collect()
 }
 
-async fn list(access: &Access, args: &List) -> anyhow::Result<Outcome> {
-    let namespace = (!args.all_namespaces).then_some(&*access.namespace);
-    let all = all(access, namespace).await?;
-    let mut given: Vec<Given> = all.iter().flat_map(given).collect();
+/// Those of all namespaces, or of the own one for whoever may read no more.
+async fn everywhere(access: &Access) -> anyhow::Result<Vec<ClusterAccess>> {
+    match access.io.list(Kind::ClusterAccess, None, None).await {
+        Ok(items) => Ok(read(items)),
+        Err(error) if error.kind == ErrorKind::Forbidden => {
+            let own = &access.namespace;
+            output::note(&format!("only those of namespace {own} are listed: {error}"));
+            all(access, Some(own)).await
+        }
+        Err(error) => Err(access.explain(error)),
+    }
+}
+
+async fn list(access: &Access, meta: &Meta, args: &List) -> anyhow::Result<Outcome> {
     let asked = args.user.as_ref().map(|name| (SubjectKind::User, name));
     let asked = asked.or_else(|| args.group.as_ref().map(|name| (SubjectKind::Group, name)));
+    let is_everywhere = asked.is_some() && meta.namespace.is_none() && !args.all_namespaces;
+    let mut found = if is_everywhere {
+        everywhere(access).await?
+    } else {
+        all(access, (!args.all_namespaces).then_some(&*access.namespace)).await?
+    };
+    let now = Timestamp::now();
+    // What somebody has; without a name also what ended.
+    found.retain(|one| asked.is_none() || counts(one, now));
+    let mut given: Vec<Given> = found.iter().flat_map(|one| given(one, None)).collect();
     given.retain(|one| asked.is_none_or(|(kind, name)| one.kind == kind && one.name == *name));
     show(args.output, &given)?;
     Ok(Outcome::done_if(given.iter().all(|one| one.ready)))
 }
 
 async fn who(access: &Access, args: &Who) -> anyhow::Result<Outcome> {
-    let (_, _, cluster) = access.read_cluster(&args.cluster).await?;
-    let of = TenantId { namespace: access.namespace.clone(), name: args.cluster.clone() };
+    let (namespace, name) = args.cluster.split_once('/').unwrap_or((&access.namespace, &args.cluster));
+    let access = &Access { namespace: namespace.to_owned(), ..access.clone() };
+    let (_, _, cluster) = access.read_cluster(name).await?;
+    let of = TenantId { namespace: namespace.to_owned(), name: name.to_owned() };
     let platform = &*args.operator_namespace;
-    let mut found = all(access, Some(&access.namespace)).await?;
-    if access.namespace != *platform {
+    let mut found = all(access, Some(namespace)).await?;
+    if namespace != platform {
         match all(access, Some(platform)).await {
             Ok(more) => found.extend(more),
             Err(error) => output::note(&format!("those of namespace {platform} are not among them: {error:#}")),
         }
     }
-    found.retain(|one| selects(one, &of, cluster.labels(), Some(platform)));
     let now = Timestamp::now();
-    found.retain(|one| one.spec.expires_at.as_ref().is_none_or(|until| until.0 > now));
-    let given: Vec<Given> = found.iter().flat_map(given).collect();
+    found.retain(|one| counts_in(one, &of, selects(one, &of, cluster.labels(), Some(platform)), now));
+    let given: Vec<Given> = found.iter().flat_map(|one| given(one, Some(&of))).collect();
     show(args.output, &given)?;
     Ok(Outcome::Done)
 }
@@ -119,37 +105,13 @@ fn show(format: Format, given: &[Given]) -> anyhow::Result<()> {
     output::show(format, &given, || table(given, Timestamp::now()))
 }
 
-fn table(given: &[Given], now: Timestamp) -> String {
-    let rows = given.iter().map(|one| {
-        let until = one.expires_at.as_ref().and_then(|at| at.parse::<Timestamp>().ok());
-        let until = match until.map(|at| age::until(at, now)) {
-            None => "-".to_owned(),
-            Some(None) => "ended".to_owned(),
-            Some(Some(left)) => format!("in {left}"),
-        };
-        let clusters = format!("{}/{}", one.granted, one.selected);
-        let within = if one.namespaces.is_empty() { "all".to_owned() } else { one.namespaces.join(",") };
-        vec![
-            format!("{} {}", one.kind.as_str(), safe(&one.name)),
-            safe(&one.role),
-            safe(&within),
-            if one.ready { good(&clusters) } else { warn(&clusters) },
-            until,
-            safe(one.granted_by.as_deref().unwrap_or("-")),
-            safe(&one.access),
-            if one.ready { String::new() } else { bad(&safe(&one.message)) },
-        ]
-    });
-    output::table(["WHO", "ROLE", "NAMESPACES", "CLUSTERS", "UNTIL", "BY", "CLUSTERACCESS", ""], rows)
-}
-
 async fn grant(access: &Access, args: &Grant) -> anyhow::Result<Outcome> {
     let me = access.io.who_am_i().await.map_err(|e| access.explain(e))?;
     let key = ObjectKey::namespaced(Kind::ClusterAccess, &*access.namespace, &*args.access);
-    let object = object(args, &access.namespace, &me, Timestamp::now());
+    let object = object(args, &access.namespace, &me.name, me.asked.unwrap_or_else(Timestamp::now));
     access.io.create(&key, &object, MANAGER).await.map_err(|e| access.explain(e))?;
     let until = object["spec"]["expiresAt"].as_str().map(|at| format!(" until {at}")).unwrap_or_default();
-    output::print(&format!("{key} is created: {}{until}, by {}\n", args.role, safe(&me)))?;
+    output::print(&format!("{key} is created: {}{until}, by {}\n", args.role, safe(&me.name)))?;
     wait(access, &key, args.wait.wait.then_some(args.wait.timeout), false).await
 }
 
@@ -194,7 +156,9 @@ async fn revoke(access: &Access, args: &Revoke) -> anyhow::Result<Outcome> {
     };
     let uid = live["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
     let ended = live["spec"]["expiresAt"].as_str().and_then(|at| at.parse::<Timestamp>().ok());
-    let now = Timestamp::now();
+    // It ends by that server's clock: by one that is ahead of it, it would go on.
+    let me = access.io.who_am_i().await.map_err(|e| access.explain(e))?;
+    let now = me.asked.unwrap_or_else(Timestamp::now);
     if ended.is_none_or(|at| at > now) {
         let patch = json!({"metadata": {"uid": uid}, "spec": {"expiresAt": time(now)}});
         let query = format!("fieldManager={MANAGER}");
@@ -295,15 +259,15 @@ mod tests {
         let ready = json!({"type": "Ready", "status": "False", "reason": "Waiting", "message": "it sleeps", "lastTransitionTime": "2026-01-01T00:00:00Z"});
         access.status =
             Some(serde_json::from_value(json!({"selected": 2, "granted": 1, "conditions": [ready]})).unwrap());
-        let text = crate::paint::plain(&table(&given(&access), "2026-11-30T12:00:00Z".parse().unwrap()));
+        let text = crate::paint::plain(&table(&given(&access, None), "2026-11-30T12:00:00Z".parse().unwrap()));
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines.len(), 3, "{text}");
         assert_eq!(
             lines[1],
-            ["User", "eve", "Viewer", "all", "1/2", "in", "2h", "jane", "team-a/devs", "it", "sleeps"]
+            ["User", "eve", "Viewer", "all", "acme", "1/2", "in", "2h", "jane", "team-a/devs", "it", "sleeps"]
         );
         assert_eq!(lines[2][..2], ["Group", "devs"]);
-        let later = table(&given(&access), "2026-12-30T12:00:00Z".parse().unwrap());
+        let later = table(&given(&access, None), "2026-12-30T12:00:00Z".parse().unwrap());
         assert!(later.contains("ended"), "{later}");
     }
 }

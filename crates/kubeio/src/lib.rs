@@ -47,3 +47,4 @@ pub use tenant::{
     Connect, TenantTarget, all_webhooks, answers, connect, look, look_at_admission, probe_tenant, tenant_target,
 };
 pub use volumes::read_volumes;
+pub use who_am_i::Me;

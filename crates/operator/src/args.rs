@@ -5,6 +5,7 @@ use berth_api::common::AgentDelivery;
 use berth_plan::Settings;
 use berth_plan::settings::Config;
 use berth_plan::settings::flags::{self, Delivery, Flags};
+use berth_plan_cluster::platform_issuers_refusal;
 use clap::Parser;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
@@ -51,7 +52,7 @@ pub struct Args {
     /// Maximum concurrent reconciles per controller.
     #[arg(long, env = "BERTH_CONCURRENCY", default_value_t = 32)]
     pub concurrency: u16,
-    /// Configuration file, as the chart writes it from its values `meta`, `isolation`, `writers`, `vpc`, `gateway`, `admission`, `backups` and `rollouts`. Default: none.
+    /// Configuration file, as the chart writes it from its values `meta`, `isolation`, `writers`, `vpc`, `gateway`, `admission`, `backups`, `authentication` and `rollouts`. Default: none.
     #[arg(long = flags::CONFIG.name, env = flags::CONFIG.variable)]
     pub config: Option<std::path::PathBuf>,
     /// Lifetime of leaf certificates, in minutes. They are renewed at two thirds of it.
@@ -81,6 +82,9 @@ impl Args {
             of(),
             config.unknown.join(", ")
         );
+        if let Some(why) = platform_issuers_refusal(&config.jwt) {
+            anyhow::bail!("{}: {why}", of());
+        }
         Ok(config)
     }
 
@@ -144,6 +148,13 @@ mod tests {
         };
         assert!(read("meta: {podCIDRs: [10.0.0.0/8]}").is_ok());
         assert!(read("meta: {podcidrs: []}").unwrap_err().contains("does not know meta.podcidrs"));
+        let issuer = "authentication: {jwt: [{issuer: {url: 'http://a.example.com', audiences: [a]}, claimMappings: {username: {claim: sub, prefix: 'corp:'}}}]}";
+        assert!(read(&issuer.replace("http:", "https:")).is_ok());
+        assert!(
+            read(issuer)
+                .unwrap_err()
+                .ends_with(": authentication.jwt[0].issuer.url: has to be a URL that begins with https://")
+        );
         assert!(read("meta: {podCIDRs: [ten]}").unwrap_err().contains("ten is neither"));
     }
 }

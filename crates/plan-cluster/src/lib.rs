@@ -75,6 +75,7 @@ pub use turn::{Hold, said_of_the_fleet};
 pub use validate::admission::faults as admission_faults;
 pub use validate::audit::faults as audit_policy_faults;
 pub use validate::host::HostRules;
+pub use validate::jwt::platform::{guarded as platform_issuers, refusal as platform_issuers_refusal};
 pub use validate::jwt::{Fault as JwtFault, faults as jwt_faults, issuer_faults};
 pub use validate::kubelet::{Fault as KubeletFault, faults as kubelet_faults, refused_gates};
 pub use vpc::{copy_of as copy_of_definition, pods_without_network};

@@ -198,6 +198,9 @@ fn namespace(t: &Tenant<'_>) -> Value {
     if let Some(direct) = &t.pin().no_proxy {
         notes[labels::NO_PROXY] = json!(direct).to_string().into();
     }
+    if !t.pin().jwt.is_empty() {
+        notes[labels::JWT] = json!(t.pin().jwt).to_string().into();
+    }
     if !t.pin().sizes.is_empty() {
         notes[labels::SIZES] = json!(t.pin().sizes).to_string().into();
     }

@@ -31,8 +31,9 @@ pub(super) fn verdict(t: &Tenant<'_>) -> Option<Verdict> {
     let templates = (is != was).then(|| format!("the operator's templates of {} ({is})", old.version));
     let helpers = (new.helper_resources != old.helper_resources).then(|| "the chart's helpers.resources".to_owned());
     let proxy = (new.proxy != old.proxy).then(|| "the chart's tenants.proxy".to_owned());
+    let issuers = (new.jwt != old.jwt).then(|| "the chart's authentication.jwt".to_owned());
     let of_templates = if is == was { String::new() } else { format!(" ({was})") };
-    let what: Vec<_> = [templates, helpers, proxy].into_iter().flatten().collect();
+    let what: Vec<_> = [templates, helpers, proxy, issuers].into_iter().flatten().collect();
     let is_one = is == was && what.len() == 1;
     let what = what.join(" and ");
     let (differ, them) = if is_one { ("differs", "it") } else { ("differ", "them") };

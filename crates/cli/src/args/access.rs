@@ -18,11 +18,12 @@ pub(crate) struct Access {
 pub(crate) enum Verb {
     /// List what ClusterAccesses give, to whom, until when, and how far that is.
     ///
-    /// Exit code 3: some are not as asked for.
+    /// With --user or --group what that one has now: in all namespaces that you may read, unless -n names one. What ended is among it until it is
+    /// taken back. Exit code 3: some are not as asked for.
     List(List),
     /// Show who may do what in a Cluster by ClusterAccesses: those of its namespace, and those of the platform.
     ///
-    /// Rights that the tenant's own admins gave are not among them.
+    /// What ended, or is not for that Cluster any more, is among it until it is taken back there. Rights that the tenant's own admins gave are not.
     Who(Who),
     /// Give users or groups a role in Clusters.
     ///
@@ -41,10 +42,10 @@ pub(crate) struct List {
     /// Those of all namespaces.
     #[arg(short = 'A', long)]
     pub(crate) all_namespaces: bool,
-    /// Only what this user is given by name. Default: what anybody is given.
+    /// What this user is given by name; what their groups are given is not among it. Default: what anybody is given.
     #[arg(long)]
     pub(crate) user: Option<String>,
-    /// Only what this group is given.
+    /// What this group is given.
     #[arg(long, conflicts_with = "user")]
     pub(crate) group: Option<String>,
     /// How to print.
@@ -55,7 +56,7 @@ pub(crate) struct List {
 /// `who`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Who {
-    /// Name of the Cluster.
+    /// Name of the Cluster, also as `<namespace>/<name>`.
     #[arg(long, value_name = "NAME")]
     pub(crate) cluster: String,
     /// Namespace of the operator, whose ClusterAccesses are for Clusters of all namespaces.
@@ -91,7 +92,7 @@ pub(crate) struct Grant {
     /// A namespace of the tenant in which it counts; several times for several. Default: all.
     #[arg(long = "in", value_name = "NAMESPACE")]
     pub(crate) within: Vec<String>,
-    /// For how long, such as 8h. Default: until it is revoked.
+    /// For how long, such as 8h, by the clock of the meta cluster's API server. Default: until it is revoked.
     #[arg(long = "for", value_name = "DURATION", value_parser = super::values::ttl)]
     pub(crate) lasts: Option<SignedDuration>,
     /// Why, for those who read it.

@@ -214,6 +214,9 @@ pub(crate) struct Kubeconfig {
     /// issuer's URL if there are several.
     #[arg(long, value_name = "URL", num_args = 0..=1, require_equals = true, default_missing_value = "", conflicts_with = "merge")]
     pub(crate) oidc: Option<String>,
+    /// ID of the client at the issuer that --oidc=<URL> names: for one of the platform's, which is not in the spec. Default: the first audience in the spec.
+    #[arg(long, value_name = "ID", requires = "oidc")]
+    pub(crate) oidc_client: Option<String>,
 }
 
 /// `login`.

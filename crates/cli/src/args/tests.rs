@@ -57,6 +57,7 @@ fn what_makes_no_sense_together_is_wrong_usage() {
     assert_eq!(parse("plan").unwrap_err(), ErrorKind::MissingRequiredArgument);
     assert_eq!(parse("render").unwrap_err(), ErrorKind::MissingRequiredArgument);
     assert_eq!(parse("completion tcsh").unwrap_err(), ErrorKind::InvalidValue);
+    assert_eq!(parse("kubeconfig acme --oidc-client a").unwrap_err(), ErrorKind::MissingRequiredArgument);
     assert!(parse("kubeconfig acme --oidc").is_ok() && parse("kubeconfig acme --oidc=https://idp.example.com").is_ok());
     assert_eq!(parse("kubeconfig acme --oidc --merge").unwrap_err(), ErrorKind::ArgumentConflict);
     assert_eq!(parse("connect acme get pods").unwrap_err(), ErrorKind::UnknownArgument);

@@ -27,7 +27,8 @@ pub(crate) async fn run(meta: &Meta, args: &Kubeconfig) -> anyhow::Result<Outcom
     let text = match &args.oidc {
         Some(issuer) => {
             let (_, _, cluster) = access.read_cluster(&args.name).await?;
-            oidc::kubeconfig(&text, &cluster, Some(&**issuer).filter(|url| !url.is_empty()))?
+            let issuer = Some(&**issuer).filter(|url| !url.is_empty());
+            oidc::kubeconfig(&text, &cluster, (issuer, args.oidc_client.as_deref()))?
         }
         None => text,
     };

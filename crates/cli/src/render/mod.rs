@@ -10,6 +10,7 @@ use berth_api::Cluster;
 use berth_plan::settings::Config;
 use berth_plan::settings::flags::{Delivery, Flags};
 use berth_plan::{MetaCluster, Settings};
+use berth_plan_cluster::platform_issuers_refusal;
 
 /// Plans in a world in memory until nothing is left to make, and prints what was made.
 pub(crate) fn run(args: &Render, namespace: Option<&str>) -> anyhow::Result<Outcome> {
@@ -45,7 +46,11 @@ fn place(cluster: &mut Cluster, namespace: Option<&str>) -> anyhow::Result<()> {
 
 fn configuration(args: &Render) -> anyhow::Result<Config> {
     let Some(path) = &args.operator_config else { return Ok(Config::anything()) };
-    Config::parse(&output::read(path)?).map_err(|e| anyhow::anyhow!("{}: {e}", path.display()))
+    let config = Config::parse(&output::read(path)?).map_err(|e| anyhow::anyhow!("{}: {e}", path.display()))?;
+    match platform_issuers_refusal(&config.jwt) {
+        Some(why) => Err(anyhow::anyhow!("{}: {why}", path.display())),
+        None => Ok(config),
+    }
 }
 
 fn settings(args: &Render, config: Config) -> Settings {

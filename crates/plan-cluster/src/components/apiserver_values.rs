@@ -3,6 +3,7 @@
 use super::advertise::advertised;
 use super::api_client::{checksums, root};
 use crate::subject::Tenant;
+use crate::validate::jwt::platform;
 use crate::{api_files, audit, proxy};
 use berth_api::cluster::default_issuer;
 use berth_api::{ClusterSpec, names};
@@ -26,6 +27,7 @@ pub(super) fn values_of(t: &Tenant<'_>, mut workload: Workload) -> Result<ApiSer
     sums.push(("etcd-ca", etcd.client_secret.clone(), "ca.crt"));
     workload.checksums = checksums(t, &sums)?;
     let network = &t.cluster.spec.network;
+    let issuers = service_account_issuers(&t.cluster.spec);
     Ok(ApiServerValues {
         meta: t.meta(),
         workload,
@@ -42,8 +44,8 @@ pub(super) fn values_of(t: &Tenant<'_>, mut workload: Workload) -> Result<ApiSer
             pki: names::APISERVER_PKI.into(),
             encryption: names::APISERVER_ENCRYPTION.into(),
         },
-        service_account_issuers: service_account_issuers(&t.cluster.spec),
-        jwt: spec.authentication.jwt.clone(),
+        jwt: platform::of_tenant(&spec.authentication.jwt, &issuers, pin),
+        service_account_issuers: issuers,
         audit: AuditValues {
             policy: spec.audit.policy.as_ref().map(api_files::audit_policy),
             webhook: audit::value(t)?,

@@ -1,6 +1,7 @@
 //! The pin: what a namespace records of how its tenant is rendered.
 
 use super::direct::recorded;
+use crate::validate::jwt::platform;
 use berth_api::common::AgentDelivery;
 use berth_api::labels;
 use berth_api::version::Version;
@@ -23,6 +24,7 @@ pub(crate) fn pin(live: &Value) -> Option<Pin> {
         helper_resources: annotation(live, labels::HELPER_RESOURCES).and_then(|text| serde_json::from_str(text).ok()),
         proxy: annotation(live, labels::PROXY).and_then(|text| serde_json::from_str(text).ok()),
         no_proxy: annotation(live, labels::NO_PROXY).and_then(|text| serde_json::from_str(text).ok()),
+        jwt: annotation(live, labels::JWT).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default(),
         sizes: annotation(live, labels::SIZES).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default(),
     })
 }
@@ -34,6 +36,7 @@ pub(crate) fn new_pin(version: Version, settings: &Settings) -> Option<Pin> {
     let (agent_image, agent_delivery) = (agent_image.clone(), *agent_delivery);
     let (helper_resources, proxy) = (helpers.resources.clone(), proxy.clone());
     let no_proxy = recorded(&settings.direct);
+    let jwt = platform::guarded(&settings.jwt);
     let (templates, sizes) = (set.digest(), BTreeMap::new());
-    Some(Pin { version, templates, agent_image, agent_delivery, helper_resources, proxy, no_proxy, sizes })
+    Some(Pin { version, templates, agent_image, agent_delivery, helper_resources, proxy, no_proxy, jwt, sizes })
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// More than any record takes: whoever may write annotations does not decide how much is read.
-const LONGEST: usize = 4096;
+const LONGEST: usize = 64 * 1024;
 
 /// A change of the minor that is under way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

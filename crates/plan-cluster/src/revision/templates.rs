@@ -26,13 +26,12 @@ impl<'a> Rollout<'a> {
         }
         let ran = self.all.iter().any(|r| r.pin().is_some_and(|pin| pin.templates == new.templates));
         // A value of the chart may come back, but not by itself what failed.
-        let tried = newest
-            .pin()
-            .is_some_and(|pin| (pin.helper_resources, pin.proxy) == (new.helper_resources.clone(), new.proxy.clone()));
+        let values = |pin: &Pin| (pin.helper_resources.clone(), pin.proxy.clone(), pin.jwt.clone());
+        let tried = newest.pin().is_some_and(|pin| values(&pin) == values(&new));
         if !ran {
             return Some(new);
         }
-        (!tried).then_some(Pin { helper_resources: new.helper_resources, proxy: new.proxy, ..old })
+        (!tried).then_some(Pin { helper_resources: new.helper_resources, proxy: new.proxy, jwt: new.jwt, ..old })
     }
 
     /// The release in the spec is recorded, but is to be rendered with other templates: newer ones, or those before newer ones that failed.

@@ -514,6 +514,7 @@ pub(crate) fn situations() -> Vec<Situation> {
         .chain(update::situations())
         .chain(helpers::situations())
         .chain(proxy::situations())
+        .chain(platform_issuers::situations())
     {
         all.push(of(text, &f));
     }

@@ -34,6 +34,7 @@ pub(crate) mod messages;
 mod minor;
 mod namespace;
 mod nodes;
+mod platform_issuers;
 mod preflight;
 mod proxy;
 mod pull_secrets;

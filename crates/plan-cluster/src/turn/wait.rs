@@ -17,6 +17,7 @@ use berth_plan::fleet::Answer;
 use berth_plan::object_meta::annotation;
 use berth_plan::observed::Turns;
 use jiff::Timestamp;
+use serde_json::json;
 
 /// Of the second step of a new minor version.
 pub(crate) fn hold_of_second_step(t: &Tenant<'_>, from: &Version, to: &Version) -> Option<Hold> {
@@ -29,7 +30,8 @@ pub(crate) fn hold_of_second_step(t: &Tenant<'_>, from: &Version, to: &Version) 
 
 /// What a turn leads to that changes the templates of a version and not the version.
 pub(crate) fn target_of_templates(version: &str, pin: &Pin) -> String {
-    let values = [pin.helper_resources.as_ref().map(Amounts::to_json), pin.proxy.as_ref().map(Proxy::to_json)];
+    let issuers = (!pin.jwt.is_empty()).then(|| json!(pin.jwt).to_string());
+    let values = [pin.helper_resources.as_ref().map(Amounts::to_json), pin.proxy.as_ref().map(Proxy::to_json), issuers];
     let values = values.into_iter().flatten().collect::<String>();
     let digest =
         if values.is_empty() { pin.templates.clone() } else { sha256([&*pin.templates, &values].concat().as_bytes()) };

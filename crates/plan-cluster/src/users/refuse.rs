@@ -2,11 +2,9 @@
 
 use crate::validate::writers::allowed;
 use berth_api::ClusterAccess;
+use berth_api::cluster_access::RESERVED;
 use berth_api::conditions::Reason;
 use berth_plan::settings::Writers;
-
-/// Names that are Kubernetes' and Berth's own, and the prefix of the platform's login, which Berth adds by itself.
-const RESERVED: [&str; 4] = ["system:", "berth:", "kubeadm:", "access:"];
 
 /// Why it is given nowhere. `platform`: the operator's namespace, in which everything may be given.
 pub fn refusal(access: &ClusterAccess, writers: &Writers, platform: Option<&str>) -> Option<(Reason, String)> {

@@ -97,6 +97,10 @@ fn starts(t: &Tenant<'_>, component: &Component) -> Result<(), String> {
             of.authentication == own.authentication && of.service_account_issuers == own.service_account_issuers
         })
     })?;
+    if component.binary == Binary::ApiServer {
+        let (own, issuers) = (&t.cluster.spec.api_server.authentication.jwt, service_account_issuers(&t.cluster.spec));
+        jwt::platform::fit(own, &issuers, &t.release.wanted_pin())?;
+    }
     own_files(&t.cluster.spec, component, || {
         let own = &t.cluster.spec.api_server;
         goes_on(t, component.binary, |Release { api_server: of, .. }| {

@@ -40,6 +40,7 @@ impl Settings {
             image_layout,
             pull_secrets,
             proxy,
+            jwt,
             // In `isolation`.
             private_networks: _,
             policies: _,
@@ -53,6 +54,7 @@ impl Settings {
             image_layout,
             pull_secrets,
             proxy,
+            jwt,
             direct: direct(),
             agent_image,
             agent_delivery,
@@ -110,6 +112,7 @@ mod tests {
             "hibernation": {"maxWaking": 10, "perTenantPerHour": 11},
             "admission": {"mayChange": [{"kinds": ["Job"], "paths": ["/spec/template/spec/tolerations"]}]},
             "tenants": {"pullSecrets": ["reg"], "proxy": {"https": "http://proxy:3128", "noProxy": [".example.com"]}},
+            "authentication": {"jwt": [{"issuer": {"url": "https://login.example.com"}}]},
             "imageLayout": "Upstream",
             "helpers": {"resources": {"limits": {"cpu": "1"}}},
         });
@@ -120,6 +123,7 @@ mod tests {
             image_layout,
             pull_secrets,
             proxy,
+            jwt,
             // Of the build.
             direct: _,
             agent_image,
@@ -144,6 +148,7 @@ mod tests {
         assert_eq!((&*registry, &*agent_image), ("image-registry", "agent-image"));
         assert_eq!((image_layout, &*pull_secrets), (Layout::Upstream, &["reg".to_owned()][..]));
         assert_eq!(proxy.and_then(|proxy| proxy.https).as_deref(), Some("http://proxy:3128"));
+        assert_eq!(jwt, [json!({"issuer": {"url": "https://login.example.com"}})]);
         assert_eq!(agent_delivery, AgentDelivery::ImageVolume);
         assert_eq!(service_account, Some(("namespace".into(), "service-account".into())));
         assert_eq!((&*backups.image, &*backups.namespace), ("backup-image", "namespace"));

@@ -58,6 +58,8 @@ pub struct Config {
     pub pull_secrets: Vec<String>,
     /// By which API servers and Jobs reach the outside.
     pub proxy: Option<Proxy>,
+    /// Issuers of all tenants. Whether kube-apiserver takes them is for whoever reads the file: `berth_plan_cluster::platform_issuers_refusal`.
+    pub jwt: Vec<Value>,
     pub(super) private_networks: Vec<IpNet>,
     pub(super) policies: Policies,
 }
@@ -83,6 +85,7 @@ impl Default for Config {
             image_layout: Layout::default(),
             pull_secrets: vec![],
             proxy: None,
+            jwt: vec![],
             private_networks: vec![],
             policies: Policies::default(),
         }
@@ -120,6 +123,7 @@ impl Config {
             rollouts,
             hibernation,
             tenants,
+            authentication,
             image_layout,
             helpers,
         } = file;
@@ -177,6 +181,7 @@ impl Config {
             image_layout,
             pull_secrets,
             proxy,
+            jwt: authentication.jwt.into_iter().map(Value::Object).collect(),
             rollouts: rollouts.read()?,
             hibernation,
             may_change: admission.read()?,
@@ -231,6 +236,7 @@ struct File {
     rollouts: AllowedRollouts,
     hibernation: Hibernation,
     tenants: Tenants,
+    authentication: Authentication,
     #[serde(rename = "imageLayout")]
     image_layout: Layout,
     helpers: helpers::OfFile,
@@ -254,6 +260,13 @@ pub(super) fn api_proxy_image() -> String {
 struct Tenants {
     pull_secrets: Vec<String>,
     proxy: OfProxy,
+}
+
+/// What API servers of all tenants take beside certificates and tokens of their own.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Authentication {
+    jwt: Vec<serde_json::Map<String, Value>>,
 }
 
 /// As `spec.proxy`, but that a field which is not known is noted as such.
@@ -510,6 +523,12 @@ mod tests {
             assert_eq!(Config::parse(&format!("tenants: {{proxy: {none}}}")).unwrap().proxy, None);
         }
         assert_eq!(Config::parse("tenants: {proxy: {httpsProxy: a}}").unwrap().unknown, ["tenants.proxy.httpsProxy"]);
+        assert!(
+            wrong("authentication: {jwt: [a]}").contains("expected a map"),
+            "{}",
+            wrong("authentication: {jwt: [a]}")
+        );
+        assert_eq!(Config::parse("authentication: {jwks: []}").unwrap().unknown, ["authentication.jwks"]);
         assert!(wrong("vpc: {rules: Some}").contains("unknown variant"));
         assert!(Config::parse("").is_ok_and(|c| c.unknown.is_empty()));
     }

@@ -47,6 +47,8 @@ pub struct Settings {
     pub pull_secrets: Vec<String>,
     /// By which API servers and Jobs reach the outside, where the spec says nothing. Default: by none.
     pub proxy: Option<Proxy>,
+    /// Issuers whose tokens API servers of all tenants take, beside those of the spec. Default: none.
+    pub jwt: Vec<Value>,
     /// What API servers of new releases reach without it, beside what is the tenant's own. Default: what this build knows.
     pub direct: Vec<String>,
     /// Image of Berth's agent that new tenants are pinned to.
@@ -239,6 +241,7 @@ impl Default for Settings {
             image_layout: Layout::default(),
             pull_secrets: vec![],
             proxy: None,
+            jwt: vec![],
             direct: direct(),
             agent_image: flags::AGENT_IMAGE.default.into(),
             agent_delivery: AgentDelivery::default(),

@@ -57,6 +57,10 @@ fn values() -> Value {
             "pullSecrets": ["reg"],
             "proxy": {"http": "http://a:1", "https": "http://b", "noProxy": [".example.com"]},
         },
+        "authentication": {"jwt": [{
+            "issuer": {"url": "https://login.example.com", "audiences": ["kubernetes"]},
+            "claimMappings": {"username": {"claim": "email", "prefix": "corp:"}},
+        }]},
         "imageLayout": "Upstream",
     })
 }
@@ -143,6 +147,7 @@ fn each_value_arrives_in_its_own_field() {
     assert_eq!(config.image_layout, Layout::Upstream);
     assert_eq!(config.pull_secrets, texts("/tenants/pullSecrets"));
     assert_eq!(serde_json::to_value(&config.proxy).expect("a value"), values["tenants"]["proxy"]);
+    assert_eq!(Value::from(config.jwt.clone()), values["authentication"]["jwt"]);
     assert_eq!(config.vpc, VpcSettings { rules: Rules::Interface, pods_are_held: true });
     let Isolation { dns, monitoring, api_server_egress, private_networks, older_tenants } = config.isolation();
     let allowed: Vec<_> = private_networks.iter().map(ToString::to_string).collect();
@@ -160,7 +165,9 @@ fn the_chart_has_these_values_and_the_operators_defaults() {
     let file = berth_testkit::fixtures::package().join("../charts/berth/values.yaml");
     let all: Value = from_yaml(&std::fs::read_to_string(file).expect("values.yaml"));
     let ours = values();
-    for section in ["meta", "isolation", "writers", "vpc", "admission", "rollouts", "tenants", "imageLayout"] {
+    for section in
+        ["meta", "isolation", "writers", "vpc", "admission", "rollouts", "tenants", "authentication", "imageLayout"]
+    {
         assert_eq!(paths(&all[section], section), paths(&ours[section], section));
     }
     let (chart, none) = (read(&json!({})), Config::default());

@@ -45,6 +45,12 @@ async fn rights_are_given_in_ones_own_name_listed_and_taken_back() {
     let who = team.here(&["access", "who", "--cluster", "acme"]);
     assert!(who.status.code() == Some(0) && text(&who).contains("Group developers"), "{}", text(&who));
 
+    let elsewhere = team.run(&["access", "who", "--cluster", &format!("{}/acme", team.ns)]);
+    assert!(elsewhere.status.code() == Some(0) && text(&elsewhere).contains("User jane"), "{}", text(&elsewhere));
+    // Without a namespace: everywhere.
+    let everywhere = team.run(&["access", "list", "--user", "jane"]);
+    assert!(text(&everywhere).contains(&format!("{}/devs", team.ns)), "{}", text(&everywhere));
+
     let taken = team.here(&["access", "revoke", "devs"]);
     assert_eq!(taken.status.code(), Some(0), "{}", text(&taken));
     let live = team.get(&format!("{all}/devs")).await;

@@ -12,6 +12,11 @@ pub struct Fault {
 }
 
 impl Fault {
+    /// The same, in a place where the field is not below `spec.apiServer`.
+    pub(super) fn elsewhere(&self) -> String {
+        format!("{}: {}", self.path, self.why)
+    }
+
     pub(crate) fn new(path: impl Into<String>, why: impl Into<String>) -> Self {
         Self { path: path.into(), why: why.into() }
     }

@@ -7,6 +7,7 @@ mod cel;
 mod claims;
 pub(super) mod fault;
 mod issuer;
+pub(crate) mod platform;
 mod service_accounts;
 pub(super) mod shape;
 mod url;

@@ -5,7 +5,7 @@
 mod cases;
 
 use crate::server::{SERVICE_ACCOUNTS, Server, last_words};
-use berth_plan_cluster::{issuer_faults, jwt_faults};
+use berth_plan_cluster::{issuer_faults, jwt_faults, platform_issuers};
 use cases::Case;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -109,5 +109,18 @@ fn kube_apiserver_and_berth_refuse_the_same_issuers_of_service_accounts() {
         let said = said_of(&server, &[], &[SERVICE_ACCOUNTS, issuer]);
         let ours = issuer_faults(&[SERVICE_ACCOUNTS.to_owned(), (*issuer).to_owned()]);
         assert_eq!(!ours.is_empty(), !said.contains(AFTERWARDS), "{issuer}: {said}");
+    }
+}
+
+/// Those of all tenants have rules of Berth's own.
+#[test]
+fn kube_apiserver_takes_what_berth_adds_to_the_platforms_issuers() {
+    let one = json!({
+        "issuer": {"url": "https://login.example.com", "audiences": ["kubernetes"]},
+        "claimMappings": {"username": {"claim": "email", "prefix": "corp:"}, "groups": {"claim": "groups", "prefix": "corp:"}},
+    });
+    for version in VERSIONS {
+        let said = said(&Server::new(version), &platform_issuers(std::slice::from_ref(&one)));
+        assert!(said.contains(AFTERWARDS), "{version}: {said}");
     }
 }
