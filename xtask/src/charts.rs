@@ -55,7 +55,12 @@ pub(crate) fn check() -> Result<()> {
         "metrics.serviceMonitor=true",
     ]
     .map(|value| format!("--set={value}"));
+    let catalog =
+        ["api.host=10.0.0.7", "serviceCIDRs={10.112.0.0/16}", "imagePullSecrets[0].name=x", "extraArgs={--v=2}"]
+            .map(|value| format!("--set={value}"));
     for (chart, values) in [
+        ("../examples/apps/charts/kube-router", &[][..]),
+        ("../examples/apps/charts/kube-router", &catalog[..]),
         ("berth-crds", &[][..]),
         ("berth", &[][..]),
         ("berth", &values[..]),
@@ -63,8 +68,9 @@ pub(crate) fn check() -> Result<()> {
         ("berth", &access[..]),
     ] {
         let path = charts.join(chart);
+        let name = chart.rsplit('/').next().unwrap_or(chart);
         output(Command::new(&helm).args(["lint", "--strict", "--kube-version", "1.36.3"]).arg(&path).args(values))?;
-        output(Command::new(&helm).args(["template", chart, "--kube-version", "1.36.3"]).arg(&path).args(values))?;
+        output(Command::new(&helm).args(["template", name, "--kube-version", "1.36.3"]).arg(&path).args(values))?;
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Images under upstream's names, made of the binaries that were built, and cached in [`paths::cache`]`/images`.
 
+mod catalog;
 mod conformance;
 mod machine;
 
@@ -11,6 +12,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 pub use berth_oci::{ImageSpec, parse_file, write_archive as write_oci};
+pub use catalog::of_catalog;
 pub use conformance::conformance;
 
 use crate::{

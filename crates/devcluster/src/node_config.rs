@@ -1,6 +1,9 @@
 //! The configuration files of the nodes: containerd, CNI, kubelet, and the API server's audit policy.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -24,12 +27,13 @@ pub(crate) fn write(layout: &Layout, run: &RunDir, slot: Slot, nodes: u8) -> Res
         for directory in [node.config("cni"), node.pod_logs(), node.kubelet(), run.node(node.number)] {
             files::create_dir(&directory)?;
         }
-        let toml = containerd(layout, &node.containerd(), &run.node(node.number), &node.config("cni"))?;
+        let network = Cni { plugins: &plugins(layout), config: &node.config("cni") };
+        let toml = containerd(layout, &node.containerd(), &run.node(node.number), &network)?;
         files::write(&node.config("containerd.toml"), toml)?;
         files::write(&node.config("cni/10-pods.conflist"), pretty(&cni(&node, slot))?)?;
         files::write(&node.config("kubelet.json"), pretty(&kubelet(layout, &node, run, slot))?)?;
     }
-    link_cni_plugins(layout)
+    link_plugins(&plugins(layout))
 }
 
 /// Lets a meta-plugin attach the pods of all nodes, which calls the plugin of the pods' network itself. containerd reads the first file of
@@ -45,11 +49,21 @@ fn pretty(value: &serde_json::Value) -> Result<String> {
     Ok(serde_json::to_string_pretty(value)? + "\n")
 }
 
+/// Where a containerd finds the network of its pods.
+pub(crate) struct Cni<'a> {
+    pub(crate) plugins: &'a Path,
+    pub(crate) config: &'a Path,
+}
+
 /// A directory of links to the built plugins, in which tests can put plugins of their own.
-fn link_cni_plugins(layout: &Layout) -> Result<()> {
+fn plugins(layout: &Layout) -> PathBuf {
+    layout.dir.join("cni-bin")
+}
+
+/// Links to the built plugins, in a directory. What is there stays.
+pub(crate) fn link_plugins(links: &Path) -> Result<()> {
     let plugins = binaries::directory("cni-plugins", versions::CNI_PLUGINS);
-    let links = layout.dir.join("cni-bin");
-    files::create_dir(&links)?;
+    files::create_dir(links)?;
     for entry in fs::read_dir(&plugins).with_context(|| format!("the CNI plugins are not in {}", plugins.display()))? {
         let entry = entry?;
         let link = links.join(entry.file_name());
@@ -62,8 +76,8 @@ fn link_cni_plugins(layout: &Layout) -> Result<()> {
     Ok(())
 }
 
-/// `root`: content and snapshots; `run`: sockets and state; `cni`: configuration of the pods' network.
-pub(crate) fn containerd(layout: &Layout, root: &Path, run: &Path, cni: &Path) -> Result<String> {
+/// `root`: content and snapshots; `run`: sockets and state.
+pub(crate) fn containerd(layout: &Layout, root: &Path, run: &Path, cni: &Cni<'_>) -> Result<String> {
     let runc = binaries::path("runc", versions::RUNC, "runc")?;
     Ok(format!(
         r#"version = 3
@@ -120,8 +134,8 @@ disabled_plugins = [
         socket = run.join("containerd.sock").display(),
         pause = versions::PAUSE,
         registries = layout.registries().display(),
-        cni_bin = layout.dir.join("cni-bin").display(),
-        cni_conf = cni.display(),
+        cni_bin = cni.plugins.display(),
+        cni_conf = cni.config.display(),
         runc = runc.display(),
     ))
 }

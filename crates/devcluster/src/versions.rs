@@ -30,8 +30,14 @@ pub(crate) const HELM: &str = "3.22.0";
 /// The Helm that installs apps in tenants; it also waits for custom resources.
 pub const HELM_NEXT: &str = "v4.3.1";
 
-/// Enforces NetworkPolicies, where a cluster is asked for that. A fixture: no image has it.
-pub(crate) const KUBE_ROUTER: &str = "2.1.0";
+/// Enforces NetworkPolicies, where a cluster is asked for that; and tenants' network plugin, as in examples/apps.
+pub const KUBE_ROUTER: &str = "2.1.0";
+
+/// For tenants, as in examples/apps. Its module has its chart.
+pub const METRICS_SERVER: &str = "0.9.0";
+
+/// For tenants, as in examples/apps. Its module has its chart.
+pub const DESCHEDULER: &str = "v0.36.0";
 pub(crate) const KWOK: &str = "0.8.0";
 /// An S3 server that keeps objects in a directory.
 pub const S3S_FS: &str = "0.14.1";

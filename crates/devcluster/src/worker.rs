@@ -1,8 +1,8 @@
 //! Machines beside the cluster, with nothing on them but containerd, kubelet and kubeadm: what becomes a node of somebody else's
 //! control plane, by `kubeadm join`. One is on the cluster's own node network, or in a VPC.
 //!
-//! A machine is a process that holds network, mount and UTS namespaces of its own, with /etc/kubernetes, /var/lib/kubelet and the logs
-//! of pods in the machine's own directory. Everything on it is started in these.
+//! A machine is a process that holds network, mount and UTS namespaces of its own, with /etc/kubernetes, /var/lib/kubelet, what a network
+//! plugin writes, and the logs of pods in the machine's own directory. Everything on it is started in these.
 
 mod machine;
 mod record;
@@ -23,14 +23,28 @@ pub(crate) use self::record::Record;
 use crate::{
     binaries, cgroups, files, images,
     layout::{Layout, RunDir},
-    network, node_config, process,
+    network,
+    node_config::{self, Cni},
+    process,
     slot::Slot,
     versions,
     vpc::Vpc,
 };
 
 /// Directories that are the machine's own, as it sees them.
-const OWN: [&str; 4] = ["/etc/kubernetes", "/var/lib/kubelet", "/var/log/pods", "/var/log/containers"];
+const OWN: [&str; 7] = [
+    "/etc/kubernetes",
+    "/var/lib/kubelet",
+    "/var/log/pods",
+    "/var/log/containers",
+    CNI_CONFIG,
+    CNI_PLUGINS,
+    "/var/lib/cni",
+];
+
+/// Where network plugins put what they are, on any machine with containerd. Both are empty until then.
+const CNI_CONFIG: &str = "/etc/cni/net.d";
+const CNI_PLUGINS: &str = "/opt/cni/bin";
 
 /// The first machine's address on the node network has this last byte and one more.
 const FIRST_ADDRESS: u8 = 20;
@@ -87,14 +101,15 @@ impl Worker {
         for own in OWN {
             files::create_dir(&self.own(own))?;
         }
-        for directory in [dir.join("cni"), dir.join("bin"), dir.join("patches"), run.clone()] {
+        for directory in [dir.join("bin"), dir.join("patches"), run.clone()] {
             files::create_dir(&directory)?;
         }
         // kubelet asks for the address of its own name first, and on this network no name server answers.
         files::write(&dir.join("hosts"), format!("127.0.0.1 localhost\n{} {}\n", self.address(), self.name()))?;
         // Not 127.0.0.1: a tenant's CoreDNS takes it over, and would forward to itself.
         files::write(&dir.join("resolv.conf"), format!("nameserver {}\n", self.address()))?;
-        let toml = node_config::containerd(&self.layout, &dir.join("containerd"), &run, &dir.join("cni"))?;
+        let cni = Cni { plugins: CNI_PLUGINS.as_ref(), config: CNI_CONFIG.as_ref() };
+        let toml = node_config::containerd(&self.layout, &dir.join("containerd"), &run, &cni)?;
         files::write(&dir.join("containerd.toml"), toml)?;
         files::write(&dir.join("patches/kubeletconfiguration+merge.json"), serde_json::to_vec(&self.kubelet_patch())?)?;
         self.write_systemctl()?;
@@ -198,7 +213,8 @@ impl Worker {
             record.write(&self.layout, &self.name)?;
             vpc.route(&range, self.address())?;
         }
-        files::write(&self.dir().join("cni/10-pods.conflist"), serde_json::to_vec_pretty(&network)?)?;
+        node_config::link_plugins(&self.own(CNI_PLUGINS))?;
+        files::write(&self.own(CNI_CONFIG).join("10-pods.conflist"), serde_json::to_vec_pretty(&network)?)?;
         Ok(range)
     }
 

@@ -4,12 +4,11 @@ use anyhow::{Context as _, Result, ensure};
 use berth_api::names;
 use berth_devcluster::{binaries, binaries::Selection};
 use berth_e2e::operator::Options;
-use berth_e2e::{Kube, Tenant, World, apps, core, images, run, until};
+use berth_e2e::{Kube, Registry, Tenant, World, apps, core, images, run, until};
 use serde_json::{Value, json};
 use std::fs;
-use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Command;
 
 #[test]
 #[ignore = "make test-all: Helm in pods, and a registry; what the program does is tested in its crate with a real API server"]
@@ -27,13 +26,13 @@ fn a_chart_comes_goes_and_is_taken_up_where_a_job_died() {
             format!("writers.apps.sources={{oci://{}/charts/*}}", registry.host),
         ];
         world.install(&Options { values: values.into(), ..Options::default() })?;
-        registry.push("1.0.0")?;
-        registry.push("1.1.0")?;
+        push(&registry, place.path(), "1.0.0")?;
+        push(&registry, place.path(), "1.1.0")?;
         work(world, &registry)
     });
 }
 
-fn work(world: &World, registry: &Registry<'_>) -> Result<()> {
+fn work(world: &World, registry: &Registry) -> Result<()> {
     let tenant = Tenant::ready(world, "apps", &json!({}))?;
     let inside = Kube::new(&tenant.kubeconfig()?)?;
     let home = names::control_plane_namespace(&tenant.namespace, "apps");
@@ -224,52 +223,14 @@ fn pipe(script: &str, input: &[u8]) -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// A registry without TLS, which pods reach at the host's address.
-struct Registry<'p> {
-    host: String,
-    place: &'p Path,
-    process: Child,
-}
-
-impl Drop for Registry<'_> {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-impl<'p> Registry<'p> {
-    fn serve(host: &str, place: &'p Path) -> Result<Self> {
-        let disk = place.join("registry");
-        fs::create_dir_all(&disk)?;
-        // Ends with this test, however that ends.
-        let mut registry = Command::new("setpriv");
-        registry.args(["--pdeathsig", "KILL"]).arg(binaries::crane()?);
-        registry.args(["registry", "serve", "--address", host, "--disk"]).arg(disk);
-        let process = registry.spawn()?;
-        let registry = Self { host: host.to_owned(), place, process };
-        until("the registry to listen", || Ok(TcpStream::connect(&registry.host).map(drop)?))?;
-        Ok(registry)
-    }
-
-    /// Packs a small chart, and pushes it.
-    fn push(&self, version: &str) -> Result<()> {
-        let chart = self.place.join(format!("web-{version}"));
-        fs::create_dir_all(chart.join("templates"))?;
-        fs::write(chart.join("Chart.yaml"), format!("apiVersion: v2\nname: web\nversion: {version}\n"))?;
-        fs::write(chart.join("values.yaml"), "word: none\n")?;
-        fs::write(chart.join("templates/all.yaml"), CHART)?;
-        let helm = |arguments: &[&str]| -> Result<()> {
-            let mut helm = Command::new(binaries::helm4()?);
-            let output = helm.args(arguments).env("HOME", self.place).output()?;
-            ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            Ok(())
-        };
-        let place = self.place.display().to_string();
-        helm(&["package", &chart.display().to_string(), "--destination", &place])?;
-        let archive = format!("{place}/web-{version}.tgz");
-        helm(&["push", &archive, &format!("oci://{}/charts", self.host), "--plain-http"])
-    }
+/// Writes a small chart, and pushes it.
+fn push(registry: &Registry, place: &Path, version: &str) -> Result<()> {
+    let chart = place.join(format!("web-{version}"));
+    fs::create_dir_all(chart.join("templates"))?;
+    fs::write(chart.join("Chart.yaml"), format!("apiVersion: v2\nname: web\nversion: {version}\n"))?;
+    fs::write(chart.join("values.yaml"), "word: none\n")?;
+    fs::write(chart.join("templates/all.yaml"), CHART)?;
+    registry.push(&chart)
 }
 
 const CHART: &str = "apiVersion: v1

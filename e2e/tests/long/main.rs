@@ -8,6 +8,7 @@ mod apps;
 mod audit;
 mod backup;
 mod canary;
+mod catalog;
 mod conformance;
 mod dials;
 mod endpoints;

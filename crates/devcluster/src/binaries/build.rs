@@ -50,7 +50,7 @@ pub(super) fn artifact(artifact: &Artifact, work: &Path, staging: &Path) -> Resu
             eprint!(" {binary} {:.1} s,", start.elapsed().as_secs_f32());
         }
     }
-    if artifact.has_stages() { copy_stages(artifact) } else { Ok(()) }
+    copy_folder(artifact)
 }
 
 /// Runs the compiler; gives the path of the binary within `staging`.
@@ -146,6 +146,8 @@ fn ldflags(artifact: &Artifact) -> String {
             "helm.sh/helm/v3/internal/version.gitTreeState=clean".to_owned(),
         ],
         "helm4" => vec![format!("helm.sh/helm/v4/internal/version.version={version}")],
+        "metrics-server" => vec![format!("k8s.io/client-go/pkg/version.gitVersion=v{version}")],
+        "descheduler" => vec![format!("sigs.k8s.io/descheduler/pkg/version.version={version}")],
         "crane" => vec![format!("github.com/google/go-containerregistry/cmd/crane/cmd.Version=v{version}")],
         "kwok" => vec![format!("sigs.k8s.io/kwok/pkg/consts.Version=v{version}")],
         "cni-plugins" => {
@@ -178,16 +180,45 @@ pub(super) fn run_logged(command: &mut Command, log: &Path) -> Result<()> {
     bail!("{} ended with {status}; the end of {}:\n{tail}", command.get_program().display(), log.display())
 }
 
-/// kwok does nothing without stages; they lie beside its sources.
-fn copy_stages(artifact: &Artifact) -> Result<()> {
-    let target = artifact.binary("stages");
+/// What is kept beside the programs lies beside their sources.
+fn copy_folder(artifact: &Artifact) -> Result<()> {
+    let Some(folder) = artifact.folder() else { return Ok(()) };
+    let target = artifact.binary(folder);
     if target.exists() {
         return Ok(());
     }
-    let sources = go_module::download("sigs.k8s.io/kwok", &format!("v{}", artifact.version), "Dir")?;
+    let (module, version) = (format!("sigs.k8s.io/{}", artifact.component), artifact.version.trim_start_matches('v'));
+    let sources = go_module::download(&module, &format!("v{version}"), "Dir")?;
     let staging = files::temporary_beside(&target)?;
     files::remove(&staging)?;
-    files::create_dir(&staging)?;
+    match folder {
+        "stages" => copy_stages(&sources, &staging)?,
+        _ => copy_all(&sources.join("charts").join(artifact.component), &staging)?,
+    }
+    fs::rename(&staging, &target).with_context(|| format!("cannot move a folder to {}", target.display()))
+}
+
+/// A folder of a module with all below it, but for what begins with a dot.
+fn copy_all(from: &Path, to: &Path) -> Result<()> {
+    files::create_dir(to)?;
+    for entry in fs::read_dir(from).with_context(|| format!("the module has no {}", from.display()))? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name.to_string_lossy().starts_with('.') {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            copy_all(&entry.path(), &to.join(name))?;
+        } else {
+            files::write(&to.join(name), fs::read(entry.path())?)?;
+        }
+    }
+    Ok(())
+}
+
+/// kwok does nothing without stages.
+fn copy_stages(sources: &Path, staging: &Path) -> Result<()> {
+    files::create_dir(staging)?;
     for stage in ["node/fast", "node/heartbeat-with-lease", "pod/fast"] {
         let from = sources.join("kustomize/stage").join(stage);
         for entry in fs::read_dir(&from).with_context(|| format!("kwok's stages are not in {}", from.display()))? {
@@ -199,5 +230,5 @@ fn copy_stages(artifact: &Artifact) -> Result<()> {
             }
         }
     }
-    fs::rename(&staging, &target).with_context(|| format!("cannot move kwok's stages to {}", target.display()))
+    Ok(())
 }

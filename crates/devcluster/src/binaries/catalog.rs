@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use crate::versions::{
-    AGNHOST, AGNHOST_OLDER, CNI_PLUGINS, CONTAINERD, COREDNS, CRANE, ETCD, ETCD_OLDER, HEALTH, HELM, HELM_NEXT,
-    KUBE_ROUTER, KUBERNETES, KUBERNETES_OLDER, KUBERNETES_OLDEST, KUBERNETES_PREVIOUS_PATCH, KWOK, OTELCOL, RUNC,
-    S3S_FS,
+    AGNHOST, AGNHOST_OLDER, CNI_PLUGINS, CONTAINERD, COREDNS, CRANE, DESCHEDULER, ETCD, ETCD_OLDER, HEALTH, HELM,
+    HELM_NEXT, KUBE_ROUTER, KUBERNETES, KUBERNETES_OLDER, KUBERNETES_OLDEST, KUBERNETES_PREVIOUS_PATCH, KWOK,
+    METRICS_SERVER, OTELCOL, RUNC, S3S_FS,
 };
 
 /// Which artifacts to build.
@@ -42,8 +42,8 @@ pub struct Artifact {
 /// How an artifact is built.
 #[derive(Clone, Debug)]
 pub(super) enum Recipe {
-    /// `go build` of the packages in a wrapper module that requires `modules` at `source_version`. With
-    /// `has_staging`, the modules that the first one replaces by paths of its own are replaced by their published versions.
+    /// `go build` of the packages in a wrapper module that requires `modules` at `source_version`, and replaces others by versions as
+    /// the first one does. With `has_staging`, the modules that it replaces by paths of its own are replaced by their published versions.
     /// With `test`, the package is a test suite, and the binary runs it.
     Wrapper { modules: Vec<&'static str>, source_version: &'static str, has_staging: bool, test: bool },
     /// `go install package@version`.
@@ -65,15 +65,20 @@ impl Artifact {
         format!("{}-{}", self.label, self.version)
     }
 
-    /// Whether every file is there. kwok also has its stages.
+    /// Whether every file is there.
     pub fn is_built(&self) -> bool {
         self.binaries.iter().all(|(name, _)| self.binary(name).exists())
-            && (!self.has_stages() || self.binary("stages").exists())
+            && self.folder().is_none_or(|name| self.binary(name).exists())
     }
 
-    /// kwok does nothing without stages: YAML files in a folder `stages` beside it.
-    pub(super) fn has_stages(&self) -> bool {
-        self.component == "kwok"
+    /// A folder of the module that is kept beside its programs: kwok does nothing without stages, and other things are installed by
+    /// their chart.
+    pub(super) fn folder(&self) -> Option<&'static str> {
+        match self.component {
+            "kwok" => Some("stages"),
+            "metrics-server" | "descheduler" => Some("chart"),
+            _ => None,
+        }
     }
 
     fn is_for_servers(&self) -> bool {
@@ -85,11 +90,13 @@ impl Artifact {
             "agnhost",
             "agnhost-older",
             "crane",
+            "descheduler",
             "helm",
             "helm4",
             "health",
             "kube-router",
             "kwok",
+            "metrics-server",
             "otelcol",
             "s3s-fs",
             "e2e.test",
@@ -234,13 +241,22 @@ fn catalog() -> Vec<Artifact> {
         },
         ..tool("otelcol", OTELCOL, "", &[])
     }));
-    // Of it the controller of NetworkPolicies alone.
     all.push(seldom(tool(
         "kube-router",
         KUBE_ROUTER,
         "github.com/cloudnativelabs/kube-router/v2/cmd/",
         &["kube-router"],
     )));
+    all.push(seldom(tool("metrics-server", METRICS_SERVER, "sigs.k8s.io/metrics-server/cmd/", &["metrics-server"])));
+    all.push(seldom(Artifact {
+        recipe: Recipe::Wrapper {
+            modules: vec!["sigs.k8s.io/descheduler"],
+            source_version: DESCHEDULER,
+            has_staging: false,
+            test: false,
+        },
+        ..tool("descheduler", DESCHEDULER, "sigs.k8s.io/descheduler/cmd/", &["descheduler"])
+    }));
     // A registry, and what pushes to it: a release is installed from one.
     all.push(seldom(tool("crane", CRANE, "github.com/google/go-containerregistry/cmd/", &["crane"])));
     all
@@ -382,6 +398,8 @@ mod tests {
                 "e2e.test-v1.34.4",
                 "otelcol-0.160.0",
                 "kube-router-2.1.0",
+                "metrics-server-0.9.0",
+                "descheduler-v0.36.0",
                 "crane-0.22.1"
             ]
         );

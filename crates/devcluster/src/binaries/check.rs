@@ -19,9 +19,10 @@ use super::{
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What images are made of: nothing else is in them, no loader and no library.
-const IN_IMAGES: [&str; 10] = [
+const IN_IMAGES: [&str; 12] = [
     "agnhost",
     "coredns",
+    "descheduler",
     "etcd",
     "etcdctl",
     "etcdutl",
@@ -29,6 +30,7 @@ const IN_IMAGES: [&str; 10] = [
     "kube-controller-manager",
     "kube-proxy",
     "kube-scheduler",
+    "metrics-server",
     "pause",
 ];
 
@@ -99,7 +101,8 @@ fn question(artifact: &Artifact, name: &str) -> Option<&'static [&'static str]> 
         "helm" | "helm4" => &["version", "--short"],
         "containerd-shim-runc-v2" => &["-v"],
         "coredns" => &["-version"],
-        "agnhost" | "e2e.test" | "health" | "kube-router" | "otelcol" | "pause" | "s3s-fs" => return None,
+        "agnhost" | "descheduler" | "e2e.test" | "health" | "kube-router" | "metrics-server" | "otelcol" | "pause"
+        | "s3s-fs" => return None,
         _ => &["--version"],
     })
 }

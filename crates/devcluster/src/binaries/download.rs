@@ -76,20 +76,21 @@ pub(super) fn from_base(
         compare(&place, wanted, &found)?;
         accept(artifact, name, staging, &place)?;
     }
-    if artifact.has_stages() && !artifact.binary("stages").exists() {
-        let folder = format!("{}/", in_layout(&artifact.binary("stages"))?);
-        let stages = list.in_folder(&folder);
-        if stages.is_empty() {
+    if let Some(name) = artifact.folder().filter(|name| !artifact.binary(name).exists()) {
+        let folder = format!("{}/", in_layout(&artifact.binary(name))?);
+        let files = list.in_folder(&folder);
+        if files.is_empty() {
             return Err(not_listed(base, &folder, artifact));
         }
-        let collected = staging.join("stages");
-        fs::create_dir(&collected).context("cannot make a folder in the cache").map_err(Failure::Local)?;
-        for (name, wanted) in stages {
-            let path = format!("{folder}{name}");
-            let found = client.of_base(base, &path, &collected.join(name), |_| {})?;
+        let collected = staging.join(name);
+        for (file, wanted) in files {
+            let (path, to) = (format!("{folder}{file}"), collected.join(file));
+            let made = to.parent().map_or(Ok(()), fs::create_dir_all);
+            made.context("cannot make a folder in the cache").map_err(Failure::Local)?;
+            let found = client.of_base(base, &path, &to, |_| {})?;
             compare(&base.place(&path), wanted, &found)?;
         }
-        rename(&collected, &artifact.binary("stages"))?;
+        rename(&collected, &artifact.binary(name))?;
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ fn of_program(artifact: &Artifact, name: &str) -> u64 {
         "kube-controller-manager" => 120,
         "coredns" => 160,
         "helm" | "helm4" => 144,
-        "containerd" | "kube-router" => 100,
+        "containerd" | "descheduler" | "kube-router" | "metrics-server" => 100,
         "agnhost" | "otelcol" => 90,
         "etcd" | "health" | "kwok" | "crane" => 40,
         "pause" => 5,

@@ -35,6 +35,7 @@ pub(super) fn prepare(artifact: &Artifact, dir: &Path, log: &Path) -> Result<()>
     if *has_staging {
         module += &staging_replacements(&upstream, source_version)?;
     }
+    module += &version_replacements(&upstream);
     // `go mod tidy` reads imports behind any build tag, so these keep what the packages need in go.mod.
     let mut imports = String::from("//go:build imports\n\npackage components\n\n");
     for (_, package) in &artifact.binaries {
@@ -65,6 +66,19 @@ fn staging_replacements(go_mod: &str, version: &str) -> Result<String> {
     Ok(lines)
 }
 
+/// The `replace` lines of modules by versions, which count in the module itself alone. Those by paths are for [`staging_replacements`].
+fn version_replacements(go_mod: &str) -> String {
+    let mut lines = String::new();
+    for line in go_mod.lines() {
+        let line = line.split("//").next().unwrap_or_default().trim();
+        let Some((old, new)) = line.trim_start_matches("replace ").split_once("=>") else { continue };
+        if new.split_whitespace().count() == 2 {
+            let _ = writeln!(lines, "replace {} => {}", old.trim(), new.trim());
+        }
+    }
+    lines
+}
+
 /// Downloads a module into Go's module cache; gives the path of its `GoMod` or its `Dir` there.
 pub(super) fn download(module: &str, version: &str, field: &str) -> Result<PathBuf> {
     let output = Command::new("go")
@@ -91,5 +105,15 @@ mod tests {
             "replace k8s.io/api => k8s.io/api v0.36.3\nreplace k8s.io/client-go => k8s.io/client-go v0.36.3\n"
         );
         assert!(staging_replacements(go_mod, "v2.0.0").is_err());
+    }
+
+    #[test]
+    fn what_a_module_replaces_by_versions_is_replaced_so_again() {
+        let go_mod = "require a.example/b v1.0.0\nreplace (\n\ta.example/b v1.0.0 => a.example/c v1.2.0 // why\n\tk8s.io/api => ./staging/src/k8s.io/api\n)\n\
+                      replace k8s.io/x => k8s.io/x v0.0.0-20260512234627-ef417d054102\n";
+        assert_eq!(
+            version_replacements(go_mod),
+            "replace a.example/b v1.0.0 => a.example/c v1.2.0\nreplace k8s.io/x => k8s.io/x v0.0.0-20260512234627-ef417d054102\n"
+        );
     }
 }

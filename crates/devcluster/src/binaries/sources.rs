@@ -298,6 +298,8 @@ mod tests {
                 "e2e.test",
                 "otelcol",
                 "kube-router",
+                "metrics-server",
+                "descheduler",
                 "crane"
             ]
         );

@@ -30,10 +30,10 @@ impl Sums {
         self.0.get(name).map(String::as_str)
     }
 
-    /// The files directly in a folder, which ends with a slash.
+    /// The files below a folder, which ends with a slash.
     pub(super) fn in_folder(&self, folder: &str) -> Vec<(&str, &str)> {
         let files = self.0.iter().filter_map(|(path, sum)| Some((path.strip_prefix(folder)?, sum.as_str())));
-        files.filter(|(name, _)| !name.is_empty() && !name.contains('/') && !name.starts_with('.')).collect()
+        files.filter(|(name, _)| name.split('/').all(|part| !part.is_empty() && !part.starts_with('.'))).collect()
     }
 }
 
@@ -138,10 +138,11 @@ mod tests {
 
     #[test]
     fn a_list_of_a_base_has_paths_and_what_is_none_is_shown() {
-        let list = Sums::parse(&format!("# of Berth\n\n{A}  etcd/v3.6.16/etcd\n{B}  ./tools/kwok-0.8.0/stages/a.yaml\n{B}  tools/kwok-0.8.0/stages/../x\n")).unwrap();
+        let list = Sums::parse(&format!("# of Berth\n\n{A}  etcd/v3.6.16/etcd\n{B}  ./tools/kwok-0.8.0/stages/a.yaml\n{B}  tools/kwok-0.8.0/stages/../x\n{A}  tools/a/chart/templates/b.yaml\n")).unwrap();
         assert_eq!(list.get("etcd/v3.6.16/etcd"), Some(A));
         assert_eq!(list.get("etcd"), None);
         assert_eq!(list.in_folder("tools/kwok-0.8.0/stages/"), [("a.yaml", B)]);
+        assert_eq!(list.in_folder("tools/a/chart/"), [("templates/b.yaml", A)]);
         assert_eq!(Sums::parse("<html>\u{7}<head>\nmore").unwrap_err(), "<html><head>");
     }
 

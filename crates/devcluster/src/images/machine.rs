@@ -1,6 +1,7 @@
 //! Programs of this machine with their libraries: what an image needs that is not one static binary.
 
 use std::{
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -12,11 +13,37 @@ use crate::deps;
 /// Names of protocols, without which `nft` prints numbers that kube-proxy does not read.
 const PROTOCOLS: &str = "/etc/protocols";
 
+/// To which kube-router adds a table of its own, where there is one.
+const ROUTING_TABLES: &str = "/etc/iproute2/rt_tables";
+
 /// What kube-proxy calls.
 pub(super) fn nft() -> Result<Vec<(PathBuf, String)>> {
     let mut files = with_libraries(&["nft"])?;
     files.push((PathBuf::from(PROTOCOLS), PROTOCOLS.to_owned()));
     Ok(files)
+}
+
+/// What a network plugin calls: iptables with its extensions, which it loads by name, and what it copies files by.
+pub(super) fn network() -> Result<Vec<(PathBuf, String)>> {
+    let tables = ["iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore"];
+    let mut files = with_libraries(&[&tables[..], &["ipset", "ip", "sh", "cp", "mv"]].concat())?;
+    let extensions = library_folders()?.into_iter().map(|folder| folder.join("xtables")).find(|folder| folder.is_dir());
+    let extensions = extensions.context("iptables has no extensions in /usr/lib")?;
+    for entry in fs::read_dir(&extensions).with_context(|| extensions.display().to_string())? {
+        let path = entry?.path();
+        files.push((path.clone(), path.to_string_lossy().into_owned()));
+    }
+    let tables = PathBuf::from(ROUTING_TABLES);
+    if tables.is_file() {
+        files.push((tables, ROUTING_TABLES.to_owned()));
+    }
+    Ok(files)
+}
+
+/// Folders of libraries: one for each processor.
+fn library_folders() -> Result<Vec<PathBuf>> {
+    let all = fs::read_dir("/usr/lib").context("/usr/lib")?;
+    Ok(all.flatten().map(|entry| entry.path()).collect())
 }
 
 /// These programs and what the loader needs to start them, each at the path that it has here.

@@ -2,6 +2,8 @@
 //!
 //! The operator, and `kubectl berth apps render`, make them here.
 
+#[cfg(test)]
+mod catalog;
 mod facts;
 mod language;
 #[cfg(test)]
