@@ -9,6 +9,7 @@ mod waves;
 pub(crate) mod tests;
 
 pub use berth_plan::apps::{is_newest, scope, selector, selector_of, state, wanted};
+pub use waves::name as wave_name;
 
 use crate::requeue::{AT_REST, SLOW, WAITING};
 use crate::values;
@@ -94,7 +95,7 @@ impl Planner for AppPlanner {
                 .lacks(key)
                 .map(|first| format!("it comes after {first}, which is not deployed there as that says"));
             let waits = wave.filter(|_| place.waits_for_wave(wave));
-            first.or_else(|| Some(format!("it waits for {}, which is not through", waves::name(spec, waits?))))
+            first.or_else(|| Some(format!("it waits for {}, which is not through", wave_name(spec, waits?))))
         };
         for (((key, (cluster, there)), place), step) in all.iter().zip(&places).zip(steps) {
             out.tenants.push(in_tenant(key, place, there.as_ref(), before_it(key, place)));

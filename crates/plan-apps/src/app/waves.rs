@@ -13,8 +13,8 @@ pub(super) fn of(spec: &AppSpec, cluster: &Value) -> usize {
     spec.waves.iter().position(|wave| wave.cluster_selector.fits(&labels)).unwrap_or(spec.waves.len())
 }
 
-/// A wave, for people.
-pub(super) fn name(spec: &AppSpec, wave: usize) -> String {
+/// A wave, from 0, for people.
+pub fn name(spec: &AppSpec, wave: usize) -> String {
     let number = format!("wave {} of {}", wave + 1, spec.waves.len() + 1);
     match spec.waves.get(wave).and_then(|wave| wave.name.as_ref()) {
         Some(name) => format!("{number} ({name})"),
