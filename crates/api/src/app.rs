@@ -60,7 +60,7 @@ pub struct AppSpec {
     #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub after: Vec<OtherApp>,
     /// Waves, in their order: a change gets to the `Cluster`s of one once all of those before it are through, which means that each of their
-    /// `Cluster`s has it as the spec says, or is Waiting, as one that sleeps or is paused. A `Cluster` is in the first one that fits it. Those that
+    /// `Cluster`s has it as the spec says, or sleeps, is paused or does not answer. A `Cluster` is in the first one that fits it. Those that
     /// fit none come last, as one more. A `Cluster` that is younger than the App, and does not have it yet, waits for no wave. Default: all at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 8), extend("x-kubernetes-list-type" = "atomic"))]

@@ -5,6 +5,7 @@ use crate::calls::{Io, collection};
 use crate::error::{ErrorKind, IoError};
 use crate::observe::Snapshot;
 use berth_api::app::APP_SECRET;
+use berth_api::conditions::ConditionType;
 use berth_api::{App, AppInstallation, labels};
 use berth_plan::MetaCluster;
 use berth_plan::jobs::secret_beside;
@@ -47,9 +48,11 @@ fn identity(cluster: &Value) -> Value {
     let fields = ["name", "namespace", "uid", "labels", "creationTimestamp", "deletionTimestamp"];
     let metadata: serde_json::Map<String, Value> =
         fields.iter().map(|field| ((*field).to_owned(), of(field))).filter(|(_, value)| !value.is_null()).collect();
-    let sleep = &cluster["status"]["hibernation"]["state"];
+    let conditions = cluster["status"]["conditions"].as_array();
+    let available = conditions.and_then(|all| all.iter().find(|c| c["type"] == ConditionType::Available.as_str()));
+    let available = available.map(|c| json!({"type": c["type"], "status": c["status"]}));
     json!({
-        "metadata": metadata, "spec": {"paused": cluster["spec"]["paused"]}, "status": {"hibernation": {"state": sleep}},
+        "metadata": metadata, "spec": {"paused": cluster["spec"]["paused"]}, "status": {"conditions": Vec::from_iter(available)},
     })
 }
 

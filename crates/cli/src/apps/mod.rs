@@ -1,5 +1,6 @@
 //! `apps`: how far Apps are in which `Cluster`s, and the values that each gets.
 
+mod plan;
 mod render;
 
 use crate::access::{Access, parse};
@@ -22,6 +23,7 @@ use serde::de::DeserializeOwned;
 pub(crate) async fn run(meta: &Meta, args: &Apps) -> anyhow::Result<Outcome> {
     let access = Access::to_read(meta).await?;
     match (&args.verb, &args.list) {
+        (Some(Verb::Plan(plan)), _) => plan::run(&access, plan, meta.namespace.as_deref()).await,
         (Some(Verb::Render(render)), _) => render::run(&access, render, meta.namespace.as_deref()).await,
         (None, list @ List { app: Some(name), .. }) => one(&access, name, list).await,
         (None, list @ List { cluster: Some(cluster), .. }) => in_cluster(&access, cluster, list).await,

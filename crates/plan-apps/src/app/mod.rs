@@ -9,7 +9,7 @@ mod waves;
 pub(crate) mod tests;
 
 pub use berth_plan::apps::{is_newest, scope, selector, selector_of, state, wanted};
-pub use waves::name as wave_name;
+pub use waves::{name as wave_name, of as wave_of};
 
 use crate::requeue::{AT_REST, SLOW, WAITING};
 use crate::values;
@@ -17,7 +17,7 @@ use after::Before;
 use berth_api::app::{AppInstallationSpec, AppState, AppStatus, InstalledApp, InstalledIn};
 use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::{App, AppInstallation, labels, names};
-use berth_plan::apps::{digest, has_failed, is_observed, runs};
+use berth_plan::apps::{digest, has_failed, is_observed, labels_of, runs};
 use berth_plan::model::{Action, Plan, Stage, StageId, State};
 use berth_plan::object_meta::{label, uid};
 use berth_plan::requeue::SOON;
@@ -206,7 +206,7 @@ fn place(input: Input<'_, App>, cluster: Option<&Value>, there: Option<&AppInsta
         wanted: cluster.is_some(),
         there,
         lacks: false,
-        wave: cluster.map_or(0, |cluster| waves::of(&input.object.spec, cluster)),
+        wave: cluster.map_or(0, |cluster| wave_of(&input.object.spec, &labels_of(cluster))),
         is_away: cluster.is_some_and(waves::is_away),
         is_young: cluster.is_some_and(|cluster| waves::is_younger(cluster, input.object)),
     }

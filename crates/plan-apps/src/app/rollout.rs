@@ -17,7 +17,7 @@ pub(super) struct Place {
     pub(super) lacks: bool,
     /// Its wave, from 0.
     pub(super) wave: usize,
-    /// It sleeps, or is paused: nobody knows for how long.
+    /// It sleeps, is paused or does not answer: nobody knows for how long.
     pub(super) is_away: bool,
     /// It is younger than the app: nothing that it has can break.
     pub(super) is_young: bool,
@@ -71,12 +71,15 @@ impl There {
 }
 
 impl Place {
-    /// Whether later waves need not wait for it.
+    /// Whether later waves need not wait for it. One that waits for what the app lacks, such as a Secret, shows no less that something is wrong
+    /// than one that fails.
     fn is_through(&self) -> bool {
         match &self.there {
-            Some(there) if there.is_newest && !there.is_of_former => {
-                matches!(there.state, AppState::Deployed | AppState::Waiting)
-            }
+            Some(there) if there.is_newest && !there.is_of_former => match there.state {
+                AppState::Deployed => true,
+                AppState::Waiting => self.is_away,
+                AppState::Failed | AppState::Deleting | AppState::Running | AppState::Queued => false,
+            },
             _ => self.is_away,
         }
     }

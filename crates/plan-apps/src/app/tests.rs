@@ -41,7 +41,8 @@ impl Fixture {
         let key = ObjectKey::namespaced(Kind::Cluster, namespace, name);
         let metadata =
             json!({"name": name, "namespace": namespace, "uid": format!("uid-{name}"), "labels": {"env": "prod"}});
-        self.observed.objects.insert(key, json!({"metadata": metadata}));
+        let available = json!({"type": "Available", "status": "True"});
+        self.observed.objects.insert(key, json!({"metadata": metadata, "status": {"conditions": [available]}}));
     }
 
     fn input(&self) -> Input<'_, App> {
@@ -339,6 +340,8 @@ fn a_change_goes_wave_by_wave_and_a_new_tenant_waits_for_none() {
     for (name, tier) in [("rest", "none"), ("gold", "gold"), ("canary", "canary"), ("sleeper", "canary")] {
         cluster(&mut it, name, tier, "2025-01-01T00:00:00Z");
     }
+    let key = ObjectKey::namespaced(Kind::Cluster, "team-a", "sleeper");
+    it.observed.objects.get_mut(&key).unwrap()["status"]["conditions"][0]["status"] = "False".into();
     it.reconcile();
     assert_eq!(it.installed(), ["team-a/canary", "team-a/sleeper"], "also for the first time");
     it.says("canary", phase::DEPLOYED, 0);
@@ -375,9 +378,7 @@ fn a_change_goes_wave_by_wave_and_a_new_tenant_waits_for_none() {
     it.app.spec.release.chart.version = Some("2.0.0".into());
     it.reconcile();
     assert_eq!(with_version(&it, "2.0.0"), ["canary", "sleeper"]);
-    // It fell asleep without an installation that says so.
-    let key = ObjectKey::namespaced(Kind::Cluster, "team-a", "sleeper");
-    it.observed.objects.get_mut(&key).unwrap()["status"] = json!({"hibernation": {"state": "Asleep"}});
+    // It sleeps, and has no installation that says so.
     it.observed
         .objects
         .retain(|key, of| key.kind != Kind::AppInstallation || of["spec"]["cluster"]["name"] != "sleeper");

@@ -2,15 +2,14 @@
 
 use berth_api::App;
 use berth_api::app::AppSpec;
-use berth_api::hibernation::SleepState;
-use berth_plan::apps::labels_of;
+use berth_api::conditions::ConditionType;
 use jiff::Timestamp;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
-/// The wave of a `Cluster`, from 0: the first that fits, or the last.
-pub(super) fn of(spec: &AppSpec, cluster: &Value) -> usize {
-    let labels = labels_of(cluster);
-    spec.waves.iter().position(|wave| wave.cluster_selector.fits(&labels)).unwrap_or(spec.waves.len())
+/// The wave of a `Cluster` with these labels, from 0: the first that fits, or the last.
+pub fn of(spec: &AppSpec, labels: &BTreeMap<String, String>) -> usize {
+    spec.waves.iter().position(|wave| wave.cluster_selector.fits(labels)).unwrap_or(spec.waves.len())
 }
 
 /// A wave, from 0, for people.
@@ -22,11 +21,11 @@ pub fn name(spec: &AppSpec, wave: usize) -> String {
     }
 }
 
-/// Whether it sleeps, is about to, or is paused.
+/// Whether it cannot be asked: it sleeps, is paused or does not answer.
 pub(super) fn is_away(cluster: &Value) -> bool {
-    let state = &cluster["status"]["hibernation"]["state"];
-    let sleep: Option<SleepState> = serde_json::from_value(state.clone()).ok();
-    cluster["spec"]["paused"] == true || matches!(sleep, Some(SleepState::Asleep | SleepState::FallingAsleep))
+    let conditions = cluster["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+    let is_available = |c: &Value| c["type"] == ConditionType::Available.as_str() && c["status"] == "True";
+    cluster["spec"]["paused"] == true || !conditions.iter().any(is_available)
 }
 
 /// Whether it was created after the `App`.

@@ -87,15 +87,21 @@ fn who_lacks_an_app_that_comes_first_waits_and_takes_no_place() {
 #[test]
 fn a_wave_begins_once_all_before_it_have_the_newest_or_wait() {
     let later = in_wave(2, Some(OLDER));
-    for (before, begins) in [
-        (NEWEST, true),
-        (There { state: AppState::Waiting, ..NEWEST }, true),
-        (RUNS, false),
-        (FAILED, false),
-        (There { state: AppState::Deleting, ..NEWEST }, false),
-        (There { is_of_former: true, ..NEWEST }, false),
+    let waits = There { state: AppState::Waiting, ..NEWEST };
+    for (before, is_away, begins) in [
+        (NEWEST, false, true),
+        (NEWEST, true, true),
+        (waits, true, true),
+        (waits, false, false),
+        (OLDER, true, true),
+        (OLDER, false, false),
+        (RUNS, true, false),
+        (FAILED, true, false),
+        (There { state: AppState::Deleting, ..NEWEST }, true, false),
+        (There { is_of_former: true, ..NEWEST }, false, false),
     ] {
-        let decision = decide(&[in_wave(0, Some(NEWEST)), in_wave(1, Some(before)), later.clone()], 9, 9);
+        let second = Place { is_away, ..in_wave(1, Some(before)) };
+        let decision = decide(&[in_wave(0, Some(NEWEST)), second, later.clone()], 9, 9);
         let step = if begins { Step::Update } else { Step::None };
         assert_eq!((decision.steps[2], decision.wave), (step, Some(if begins { 2 } else { 1 })), "{before:?}");
     }
