@@ -59,6 +59,16 @@ pub struct AppSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub after: Vec<OtherApp>,
+    /// Waves, in their order: a change gets to the `Cluster`s of one once all of those before it are through, which means that each of their
+    /// `Cluster`s has it as the spec says, or sleeps, is paused or does not answer. A `Cluster` is in the first one that fits it. Those that
+    /// fit none come last, as one more. A `Cluster` that is younger than the App, and does not have it yet, waits for no wave. Default: all at once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1, max = 8), extend("x-kubernetes-list-type" = "atomic"))]
+    pub waves: Vec<AppWave>,
+    /// Whether the `Cluster`s have to have it: one in which it was never deployed, or failed, is not `Ready`, and condition `AppsReady` of that
+    /// `Cluster` says why. Nothing else of the `Cluster` waits for it. Default false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub required: bool,
     /// What each of them gets.
     #[serde(flatten)]
     pub release: AppRelease,
@@ -70,6 +80,18 @@ pub struct AppSpec {
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[schemars(range(min = 1, max = 10000))]
     pub max_failed: i32,
+}
+
+/// Some of the `Cluster`s that an App is for.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AppWave {
+    /// Its name, for messages.
+    #[schemars(length(min = 1, max = 40), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    pub name: Option<String>,
+    /// Their labels. An empty selector fits all.
+    pub cluster_selector: ClusterSelector,
 }
 
 /// An App of the same namespace.
@@ -228,6 +250,9 @@ pub struct AppStatus {
     pub queued: Option<i64>,
     /// Those that it is being uninstalled from.
     pub deleting: Option<i64>,
+    /// Which wave it is at, from 1: the first that is not through. The last are the `Cluster`s that fit none of `spec.waves`. None: there are no
+    /// waves, or all are through.
+    pub wave: Option<i64>,
     /// Of those that are not as the spec says at most 16, the worst first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]

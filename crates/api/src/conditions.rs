@@ -92,6 +92,9 @@ string_enum! {
         /// has how many of how many, and why not. It is part of `Ready` where none of an add-on serves for five minutes though a node is ready. Published only
         /// where Berth keeps an add-on in the tenant; it may be a quarter of an hour late.
         AddonsReady,
+        /// Every App that is for this `Cluster` and has `required: true` was deployed in it, and has not failed since; if not, the message has
+        /// which, since when and why. It is part of `Ready`, and no release, sleep or other work waits for it. Published only where there is such an App.
+        AppsReady,
         /// Every API server has its address in the tenant's VPC. Published only with `spec.vpc`.
         VPCReady,
         /// The platform's own `Gateway` (Gateway API) says that it leads to the tenant by its `TLSRoute`; if not, the message says why. It is part of
@@ -134,6 +137,7 @@ impl ConditionType {
         Self::ControlPlaneAvailable,
         Self::PodsReachAPI,
         Self::AddonsReady,
+        Self::AppsReady,
         Self::VPCReady,
         Self::RouteAccepted,
         Self::BackupReady,
@@ -164,6 +168,7 @@ impl ConditionType {
     /// Published only where there is something to judge.
     pub const OPTIONAL: &[Self] = &[
         Self::AddonsReady,
+        Self::AppsReady,
         Self::VPCReady,
         Self::RouteAccepted,
         Self::BackupReady,
@@ -191,6 +196,8 @@ reasons! {
         PodsNotReady => "Nothing at first. If it stays: describe the pod that the message names, and read its log.",
         /// Not all pods of CoreDNS or kube-proxy serve on the tenant's nodes, or a change of theirs does not come up: it has stopped at the first pod.
         AddonsNotReady => "What the message names: they run on the tenant's nodes, where the tenant's kubeconfig shows them. A change that does not come up: set the field back.",
+        /// An App that the tenant is required to have was never deployed in it, or failed in it; the message has which, and why.
+        AppsNotReady => "What the message says. `kubectl berth apps --cluster NAME` shows all Apps of the tenant.",
         /// Pods of kube-controller-manager or kube-scheduler are ready, and none of them leads: nobody renews the Lease in the tenant, so no
         /// controller works, or no pod is scheduled.
         NotLeading => "If the message names a webhook: narrow its rules or delete it, with the command in the message. Otherwise read the log that the message names.",
@@ -412,11 +419,12 @@ pub fn is_true(conditions: &[Condition], type_: ConditionType) -> bool {
 }
 
 /// What a `Cluster` is not `Ready` for while nothing is left to do for the operator: what runs is what was asked for.
-const SETTLED: [Reason; 6] = [
+const SETTLED: [Reason; 7] = [
     Reason::NotInTemplates,
     Reason::NoIPAddress,
     Reason::OtherAddressFamily,
     Reason::AddonsNotReady,
+    Reason::AppsNotReady,
     Reason::NoGatewayAPI,
     Reason::RouteNotAccepted,
 ];

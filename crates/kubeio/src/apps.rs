@@ -5,6 +5,7 @@ use crate::calls::{Io, collection};
 use crate::error::{ErrorKind, IoError};
 use crate::observe::Snapshot;
 use berth_api::app::APP_SECRET;
+use berth_api::conditions::ConditionType;
 use berth_api::{App, AppInstallation, labels};
 use berth_plan::MetaCluster;
 use berth_plan::jobs::secret_beside;
@@ -44,10 +45,15 @@ pub async fn observe_app(io: &Io, object: &App, operator: &str, meta: &Arc<MetaC
 /// All that an `App` looks at in a `Cluster`: of a thousand of them little is held.
 fn identity(cluster: &Value) -> Value {
     let of = |field: &str| cluster["metadata"][field].clone();
-    let fields = ["name", "namespace", "uid", "labels", "deletionTimestamp"];
+    let fields = ["name", "namespace", "uid", "labels", "creationTimestamp", "deletionTimestamp"];
     let metadata: serde_json::Map<String, Value> =
         fields.iter().map(|field| ((*field).to_owned(), of(field))).filter(|(_, value)| !value.is_null()).collect();
-    json!({"metadata": metadata})
+    let conditions = cluster["status"]["conditions"].as_array();
+    let available = conditions.and_then(|all| all.iter().find(|c| c["type"] == ConditionType::Available.as_str()));
+    let available = available.map(|c| json!({"type": c["type"], "status": c["status"]}));
+    json!({
+        "metadata": metadata, "spec": {"paused": cluster["spec"]["paused"]}, "status": {"conditions": Vec::from_iter(available)},
+    })
 }
 
 /// Reads the tenant that an installation is in, its `App`, its Job and the pods of that, and what the Job is made from.
@@ -78,13 +84,33 @@ pub async fn observe_installation(
     Ok(snapshot)
 }
 
-/// Reads the installations of a tenant into what was observed of it. The chart with the kind, or with the right to it, may come a moment
-/// later.
-pub(crate) async fn observe_installations(io: &Io, namespace: &str, snapshot: &mut Snapshot) -> Result<(), IoError> {
-    match io.list(Kind::AppInstallation, namespace, Some(labels::CLUSTER_NAME)).await {
-        Ok(installations) => snapshot.put_all(Kind::AppInstallation, installations),
-        Err(e) if matches!(e.kind, ErrorKind::NotFound | ErrorKind::Forbidden) => {}
-        Err(e) => denied(snapshot, e)?,
+/// Reads the installations of a tenant, and the Apps that it may be required to have, into what was observed of it. `operator`: the operator's
+/// namespace. The chart with the kinds, or with the right to them, may come a moment later.
+pub(crate) async fn observe_installations(
+    io: &Io,
+    namespace: &str,
+    operator: &str,
+    snapshot: &mut Snapshot,
+) -> Result<(), IoError> {
+    let apps_of = async |namespace: &str| match namespace {
+        "" => Ok(vec![]),
+        namespace => io.list(Kind::App, namespace, None).await,
+    };
+    let (installations, own, platforms) = futures::join!(
+        io.list(Kind::AppInstallation, namespace, Some(labels::CLUSTER_NAME)),
+        apps_of(namespace),
+        apps_of(if operator == namespace { "" } else { operator })
+    );
+    for (kind, listed) in [(Kind::AppInstallation, installations), (Kind::App, own), (Kind::App, platforms)] {
+        match listed {
+            Ok(mut listed) => {
+                // Of all others a `Cluster` says nothing.
+                listed.retain(|live| kind != Kind::App || live["spec"]["required"] == true);
+                snapshot.put_all(kind, listed);
+            }
+            Err(e) if matches!(e.kind, ErrorKind::NotFound | ErrorKind::Forbidden) => {}
+            Err(e) => denied(snapshot, e)?,
+        }
     }
     Ok(())
 }

@@ -208,7 +208,7 @@ pub async fn observe_cluster(
         observe_schedules(io, namespace, &mut snapshot).await?;
     }
     if settings.apps.are_enabled() {
-        observe_installations(io, namespace, &mut snapshot).await?;
+        observe_installations(io, namespace, &settings.apps.namespace, &mut snapshot).await?;
     }
     let key = ObjectKey::cluster(Kind::Namespace, names::control_plane_namespace(namespace, name));
     let team = ObjectKey::cluster(Kind::Namespace, namespace);

@@ -22,7 +22,7 @@ fn binding() -> ObjectKey {
 }
 
 /// Those of this tenant, also while they are being uninstalled.
-fn installations<'a>(t: &Tenant<'a>) -> impl Iterator<Item = AppInstallation> + 'a {
+pub(crate) fn installations<'a>(t: &Tenant<'a>) -> impl Iterator<Item = AppInstallation> + 'a {
     let name = t.name;
     let all = t.observed.of_kind(Kind::AppInstallation, t.namespace);
     all.filter(|(_, live)| label(live, labels::MANAGED_BY) == Some(labels::MANAGED_BY_VALUE))

@@ -27,6 +27,7 @@ mod pull_secrets;
 mod record;
 mod release;
 mod requeue;
+mod required;
 mod revision;
 mod sizes;
 mod sleep;
@@ -237,7 +238,8 @@ fn in_namespace(facts: &Facts<'_>, t: &Tenant<'_>, refused: bool, out: &mut Clus
     out.requeue_after = Some(requeue::after(t, out));
     let addons = inside::serving::looks_again(t, out.addons.as_deref().unwrap_or_default());
     let routes = endpoint::looks_again_at_routes(t);
-    out.due = [out.due, leads::again(t), audit::looks_again(t), addons, routes].into_iter().flatten().min();
+    let apps = required::looks_again(t);
+    out.due = [out.due, leads::again(t), audit::looks_again(t), addons, apps, routes].into_iter().flatten().min();
     let asleep = t.sleep.until().map(|until| until.duration_since(t.now).max(SignedDuration::from_secs(1)));
     out.due = [out.due, asleep].into_iter().flatten().min();
     let ends = [out.pending.as_ref().map(|pending| pending.until), out.hold.as_ref().and_then(|hold| hold.until)];

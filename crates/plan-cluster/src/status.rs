@@ -4,6 +4,7 @@ use super::admission;
 use super::components::{self, Component};
 use super::endpoint::Routed;
 use super::inside::serving;
+use super::required;
 use super::sizes;
 use super::sleep;
 use super::subject::Tenant;
@@ -145,6 +146,16 @@ fn verdicts(t: &Tenant<'_>, planned: &ClusterPlan, failure: Option<&Failure>) ->
         None => own,
     };
     let ready = over(ready, false);
+    let apps = required::judge(t).filter(|_| !deleting);
+    let lacks = apps.as_ref().and_then(required::Judged::lacks);
+    let lacks = lacks.filter(|_| ready.status == Some(true) && !t.sleep.is_asleep());
+    let short = |own: Verdict, status| match &lacks {
+        Some(lacks) => endpoint::over(own, status, lacks),
+        None => own,
+    };
+    let ready = short(ready, false);
+    let has_failed = apps.as_ref().is_some_and(|apps| apps.failed);
+    let awaited = awaited.or_else(|| lacks.clone().filter(|_| !has_failed));
     let moving = plan.stages.iter().find(|s| s.state.goes_on()).and_then(Stage::sentence).or(awaited);
     let progressing = verdicts::progressing(moving, cluster.spec.paused, deleting);
     let vpc = cluster.spec.vpc.is_some().then(|| unknown(T::VPCReady).unwrap_or_else(|| super::vpc::verdict(t)));
@@ -154,6 +165,7 @@ fn verdicts(t: &Tenant<'_>, planned: &ClusterPlan, failure: Option<&Failure>) ->
     let was_up = status.is_some_and(|s| s.version.is_some()) && !deleting;
     let old = status.map_or(&[][..], |s| &s.conditions);
     let degraded = over(degraded(t, planned, failure, &etcd), true);
+    let degraded = if has_failed { short(degraded, true) } else { degraded };
     // Where pods end for a restore, etcd says more than that none is ready.
     let degraded = [&etcd, &available].into_iter().fold(degraded, |d, of| verdicts::beside(of, d, was_up, old, t.now));
     let all = [
@@ -171,8 +183,9 @@ fn verdicts(t: &Tenant<'_>, planned: &ClusterPlan, failure: Option<&Failure>) ->
     let backup = backup.filter(|_| !deleting);
     let upgrade = super::preflight::verdict(t);
     let update = super::update::verdict(t);
-    let all =
-        all.into_iter().chain(addons).chain(vpc).chain(routed).chain(backup).chain(upgrade).chain(update).collect();
+    let apps = apps.map(|apps| apps.verdict);
+    let all = all.into_iter().chain(addons).chain(apps).chain(vpc).chain(routed).chain(backup);
+    let all = all.chain(upgrade).chain(update).collect();
     sleep::judged(t, all, planned.hold.as_ref().map(|hold| &*hold.message))
 }
 

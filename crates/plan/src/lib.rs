@@ -5,6 +5,7 @@
 //! same functions.
 
 pub mod admission;
+pub mod apps;
 pub mod asked;
 pub mod backup_jobs;
 pub mod digest;

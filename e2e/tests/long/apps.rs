@@ -43,7 +43,7 @@ fn work(world: &World, registry: &Registry) -> Result<()> {
         names::app_installation(&tenant.namespace, "web", "apps")
     );
     let status = || -> Result<Value> { Ok(world.kube.get(&installation)?["status"].clone()) };
-    let says = |wanted: &str| {
+    let has_word = |wanted: &str| {
         until("the ConfigMap to say so", || {
             let live = inside.get(&format!("{}/web", core("shop", "configmaps")))?;
             ensure!(live["data"]["word"] == wanted, "{live}");
@@ -65,7 +65,7 @@ fn work(world: &World, registry: &Registry) -> Result<()> {
     let app = |chart: Value| {
         json!({
             "apiVersion": "berth.dev/v1alpha1", "kind": "App", "metadata": {"name": "web"},
-            "spec": {"clusterSelector": {}, "chart": chart, "namespace": "shop", "values": {"word": "one"}},
+            "spec": {"clusterSelector": {}, "chart": chart, "namespace": "shop", "values": {"word": "one"}, "required": true},
         })
     };
     world.kube.ensure(&path, &app(json!({"oci": "oci://192.0.2.1/x", "version": "1.0.0"})))?;
@@ -77,11 +77,21 @@ fn work(world: &World, registry: &Registry) -> Result<()> {
         Ok(())
     })?;
     ensure!(world.kube.find(&installation)?.is_none(), "an installation of what is refused");
+    let says = |status: &str, reason: &str, text: &str| -> Result<()> {
+        until("AppsReady to say so", || {
+            let said = tenant.wait_condition("AppsReady", status, reason)?;
+            ensure!(said.contains(text), "{said}");
+            Ok(())
+        })?;
+        tenant.wait_condition("Ready", status, reason).map(drop)
+    };
+    says("False", "AppsNotReady", "are not allowed in this namespace")?;
 
     println!("    installed");
     world.kube.merge(&format!("{path}/web"), &json!({"spec": {"chart": chart("1.0.0")}}))?;
     deployed(1, "1.0.0")?;
-    says("one")?;
+    has_word("one")?;
+    says("True", "AsExpected", "are deployed")?;
     until("its Job to be gone", || {
         let jobs = world.kube.list(&format!("/apis/batch/v1/namespaces/{home}/jobs"))?;
         ensure!(jobs.is_empty(), "{jobs:?}");
@@ -97,14 +107,14 @@ fn work(world: &World, registry: &Registry) -> Result<()> {
     println!("    upgraded by a value, and by a version");
     world.kube.merge(&format!("{path}/web"), &json!({"spec": {"values": {"word": "two"}}}))?;
     deployed(2, "1.0.0")?;
-    says("two")?;
+    has_word("two")?;
     world.kube.merge(&format!("{path}/web"), &json!({"spec": {"chart": chart("1.1.0")}}))?;
     deployed(3, "1.1.0")?;
 
     println!("    a revision that somebody died on");
     pending(&inside)?;
     world.kube.merge(&format!("{path}/web"), &json!({"spec": {"values": {"word": "three"}}}))?;
-    says("three")?;
+    has_word("three")?;
     until("what was mended to be said", || {
         let status = status()?;
         let told = status["message"].as_str().unwrap_or_default();
@@ -119,12 +129,14 @@ fn work(world: &World, registry: &Registry) -> Result<()> {
         ensure!(live["status"]["failed"] == 1, "{}", live["status"]);
         Ok(())
     })?;
+    says("False", "AppsNotReady", "has failed since")?;
     world.kube.merge(&format!("{path}/web"), &json!({"spec": {"chart": chart("1.1.0")}}))?;
     until("it to be well again", || {
         let live = world.kube.get(&format!("{path}/web"))?;
         ensure!(live["status"]["deployed"] == 1, "{}", live["status"]);
         Ok(())
     })?;
+    says("True", "AsExpected", "are deployed")?;
 
     println!("    one after another, with values of the tenant");
     let later = json!({

@@ -71,7 +71,7 @@ pub struct ClusterStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["revision"]))]
     pub history: Vec<RevisionSummary>,
-    /// Ready, Available, Progressing, Degraded, PKIReady, EtcdAvailable, ControlPlaneAvailable, PodsReachAPI; with add-ons AddonsReady; with `spec.vpc` VPCReady; with a Gateway of the platform's own RouteAccepted; UpgradeReady while there is a next minor version; UpdateAvailable, Reconciling and
+    /// Ready, Available, Progressing, Degraded, PKIReady, EtcdAvailable, ControlPlaneAvailable, PodsReachAPI; with add-ons AddonsReady; with Apps that are required AppsReady; with `spec.vpc` VPCReady; with a Gateway of the platform's own RouteAccepted; UpgradeReady while there is a next minor version; UpdateAvailable, Reconciling and
     /// Stalled while they are True.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions_schema")]

@@ -1,5 +1,6 @@
 //! `apps`: how far Apps are in which `Cluster`s, and the values that each gets.
 
+mod plan;
 mod render;
 
 use crate::access::{Access, parse};
@@ -22,6 +23,7 @@ use serde::de::DeserializeOwned;
 pub(crate) async fn run(meta: &Meta, args: &Apps) -> anyhow::Result<Outcome> {
     let access = Access::to_read(meta).await?;
     match (&args.verb, &args.list) {
+        (Some(Verb::Plan(plan)), _) => plan::run(&access, plan, meta.namespace.as_deref()).await,
         (Some(Verb::Render(render)), _) => render::run(&access, render, meta.namespace.as_deref()).await,
         (None, list @ List { app: Some(name), .. }) => one(&access, name, list).await,
         (None, list @ List { cluster: Some(cluster), .. }) => in_cluster(&access, cluster, list).await,
@@ -41,6 +43,10 @@ struct Counted {
     failed: i64,
     queued: i64,
     deleting: i64,
+    /// The first wave that is not through, from 1.
+    wave: Option<i64>,
+    /// How many waves there are.
+    waves: Option<usize>,
     ready: bool,
     message: String,
 }
@@ -117,6 +123,8 @@ fn counted(app: &App) -> Counted {
         failed: of(status.failed),
         queued: of(status.queued),
         deleting: of(status.deleting),
+        wave: status.wave,
+        waves: (!app.spec.waves.is_empty()).then_some(app.spec.waves.len() + 1),
         ready: ready.is_some_and(|ready| ready.status == "True"),
         message: ready.map_or_else(|| "the operator has not seen it yet".to_owned(), |ready| ready.message.clone()),
     }
@@ -135,10 +143,14 @@ fn counts(all: &[Counted]) -> String {
             if app.failed == 0 { failed } else { bad(&failed) },
             app.queued.to_string(),
             app.deleting.to_string(),
+            match (app.wave, app.waves) {
+                (Some(wave), Some(waves)) => format!("{wave}/{waves}"),
+                _ => "-".to_owned(),
+            },
             if app.ready { String::new() } else { safe(&app.message) },
         ]
     });
-    let head = ["APP", "CLUSTERS", "DEPLOYED", "RUNNING", "WAITING", "FAILED", "QUEUED", "DELETING", ""];
+    let head = ["APP", "CLUSTERS", "DEPLOYED", "RUNNING", "WAITING", "FAILED", "QUEUED", "DELETING", "WAVE", ""];
     output::table(head, rows)
 }
 
@@ -153,6 +165,10 @@ async fn one(access: &Access, name: &str, args: &List) -> anyhow::Result<Outcome
         tenants.retain(|tenant| tenant.cluster == format!("{namespace}/{name}"));
     }
     show(&tenants, args, &format!("App {}/{name} is in no such Cluster", access.namespace))?;
+    let at = app.status.as_ref().and_then(|status| usize::try_from(status.wave?).ok()?.checked_sub(1));
+    if let Some(at) = at.filter(|_| args.cluster.is_none()) {
+        output::note(&format!("it is at {}; later ones wait until that is through", app::wave_name(&app.spec, at)));
+    }
     let queued = app.status.as_ref().and_then(|status| status.queued).unwrap_or_default();
     let listed = tenants.iter().filter(|tenant| tenant.state == AppState::Queued).count();
     if args.cluster.is_none() && i64::try_from(listed).is_ok_and(|listed| listed < queued) {

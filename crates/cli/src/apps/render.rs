@@ -17,6 +17,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::Path;
 
 /// Values of one `Cluster`, or why there are none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -29,15 +30,7 @@ struct Rendered {
 }
 
 pub(super) async fn run(access: &Access, args: &Render, namespace: Option<&str>) -> anyhow::Result<Outcome> {
-    let app = match (&args.file, &args.app) {
-        (Some(path), _) => {
-            let mut app: App = object_in(path, "App")?;
-            let said = namespace_of(app.metadata.namespace.as_deref(), namespace)?.unwrap_or(&access.namespace);
-            app.metadata.namespace = Some(said.to_owned());
-            app
-        }
-        (None, name) => stored(access, name.as_deref().unwrap_or_default()).await?,
-    };
+    let app = of_file_or_stored(access, args.file.as_deref(), args.app.as_deref(), namespace).await?;
     let clusters = clusters(access, args, &app).await?;
     let release = &app.spec.release;
     // Nobody needs to read the operator's flags for what is not said.
@@ -62,9 +55,22 @@ pub(super) async fn run(access: &Access, args: &Render, namespace: Option<&str>)
     Ok(Outcome::done_if(all.iter().all(|one| one.problem.is_none())))
 }
 
-/// Those that it is for, and that were asked for.
-async fn clusters(access: &Access, args: &Render, app: &App) -> anyhow::Result<Vec<Cluster>> {
-    let operator = &*args.operator_namespace;
+/// The App in a file, or as stored. `namespace`: the one that was asked for.
+pub(super) async fn of_file_or_stored(
+    access: &Access,
+    file: Option<&Path>,
+    name: Option<&str>,
+    namespace: Option<&str>,
+) -> anyhow::Result<App> {
+    let Some(path) = file else { return stored(access, name.unwrap_or_default()).await };
+    let mut app: App = object_in(path, "App")?;
+    let said = namespace_of(app.metadata.namespace.as_deref(), namespace)?.unwrap_or(&access.namespace);
+    app.metadata.namespace = Some(said.to_owned());
+    Ok(app)
+}
+
+/// Those that it is for.
+pub(super) async fn wanted(access: &Access, app: &App, operator: &str) -> anyhow::Result<BTreeMap<ObjectKey, Cluster>> {
     let (all, _) = access.clusters(app::scope(app, operator), None).await?;
     let key = |cluster: &Cluster| {
         ObjectKey::namespaced(Kind::Cluster, cluster.namespace().unwrap_or_default(), cluster.name_any())
@@ -75,6 +81,13 @@ async fn clusters(access: &Access, args: &Render, app: &App) -> anyhow::Result<V
     for missing in missing {
         output::note(&format!("spec.clusterRefs: {missing} does not exist"));
     }
+    let all = all.into_iter().map(|cluster| (key(&cluster), cluster));
+    Ok(all.filter(|(key, _)| wanted.contains_key(key)).collect())
+}
+
+/// Those that it is for, and that were asked for.
+async fn clusters(access: &Access, args: &Render, app: &App) -> anyhow::Result<Vec<Cluster>> {
+    let wanted = wanted(access, app, &args.operator_namespace).await?;
     let mut asked = vec![];
     for cluster in &args.cluster {
         let (namespace, name) = named(access, cluster);
@@ -85,11 +98,7 @@ async fn clusters(access: &Access, args: &Render, app: &App) -> anyhow::Result<V
         asked.push(key);
     }
     let is_asked = |key: &ObjectKey| asked.is_empty() || asked.contains(key);
-    let chosen = |cluster: &Cluster| {
-        let key = key(cluster);
-        wanted.contains_key(&key) && is_asked(&key)
-    };
-    Ok(all.iter().filter(|cluster| chosen(cluster)).cloned().collect())
+    Ok(wanted.into_iter().filter(|(key, _)| is_asked(key)).map(|(_, cluster)| cluster).collect())
 }
 
 fn rendered(app: &App, cluster: &Cluster, registry: &str) -> Rendered {

@@ -1,4 +1,4 @@
-//! `apps` and its verb.
+//! `apps` and its verbs.
 
 use super::values::Format;
 use clap::Subcommand;
@@ -17,6 +17,10 @@ pub(crate) struct Apps {
 /// What about it.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Verb {
+    /// Show which Clusters an App would reach, in which wave, and which charts change there.
+    ///
+    /// Nothing is written. Exit code 3: something would change.
+    Plan(Plan),
     /// Print the values that an App gives each of its Clusters, without those of Secrets.
     ///
     /// They are made as the operator makes them, and nothing is written. Exit code 3: some cannot be made, and it says why.
@@ -35,6 +39,23 @@ pub(crate) struct List {
     /// Only in this Cluster, as `<namespace>/<name>` if it is in another namespace. Without the name of an App: all that it has.
     #[arg(long, value_name = "CLUSTER")]
     pub(crate) cluster: Option<String>,
+    /// Namespace of the operator, whose Apps are for Clusters of all namespaces.
+    #[arg(long, default_value = "berth-system", value_name = "NAMESPACE")]
+    pub(crate) operator_namespace: String,
+    /// How to print.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+/// `plan`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Plan {
+    /// Name of the App.
+    #[arg(value_name = "NAME", required_unless_present = "file", conflicts_with = "file")]
+    pub(crate) app: Option<String>,
+    /// The App in this file instead of what is stored; `-` is standard input.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
     /// Namespace of the operator, whose Apps are for Clusters of all namespaces.
     #[arg(long, default_value = "berth-system", value_name = "NAMESPACE")]
     pub(crate) operator_namespace: String,

@@ -9,7 +9,7 @@ use super::watches::Watches;
 use crate::context::Context;
 use crate::memory;
 use berth_api::cluster::{Cluster, ClusterStatus};
-use berth_api::{AppInstallation, EtcdCluster, labels, names};
+use berth_api::{App, AppInstallation, EtcdCluster, labels, names};
 use berth_kubeio::{ResourceRef, observe_cluster, without_network};
 use berth_plan::MetaCluster;
 use berth_plan::fleet::TenantId;
@@ -41,8 +41,7 @@ impl Controller for Cluster {
     fn watches(watches: Watches<Self>) -> Watches<Self> {
         let watches = watches.namespaces().metadata::<Service>().metadata::<EtcdCluster>();
         let watches = watches.metadata::<NetworkPolicy>().metadata::<PodDisruptionBudget>();
-        let apps = watches.settings.apps.are_enabled();
-        let watches = if apps { watches.specs::<AppInstallation>() } else { watches };
+        let watches = if watches.settings.apps.are_enabled() { with_apps(watches) } else { watches };
         let routes = watches.settings.gateway.as_ref().is_some_and(|gateway| gateway.has(Engine::GatewayAPI));
         let watches = if routes { watches.optional::<TlsRoute>() } else { watches };
         watches.status::<Deployment>().status::<StatefulSet>().status::<Pod>()
@@ -90,6 +89,15 @@ impl Controller for Cluster {
     async fn is_unchanged(idle_check: &IdleCheck, ctx: &Context, now: Timestamp) -> bool {
         idle_check.is_unchanged(ctx, now).await
     }
+}
+
+/// A tenant says which Apps it lacks that it is required to have.
+fn with_apps(watches: Watches<Cluster>) -> Watches<Cluster> {
+    let operator = watches.settings.apps.namespace.clone();
+    let means = move |cluster: &ObjectMeta, app: &ObjectMeta| {
+        app.namespace == cluster.namespace || app.namespace.as_deref() == Some(&*operator)
+    };
+    watches.status::<AppInstallation>().on_status::<App>(means)
 }
 
 fn id(cluster: &Cluster) -> TenantId {

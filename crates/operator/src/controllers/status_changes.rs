@@ -1,7 +1,8 @@
-//! Changes of pods and workloads: their status changes many times before it matters to anybody.
+//! Changes of pods, workloads and apps: their status changes many times before it matters to anybody.
 
+use berth_api::{App, AppInstallation};
 use berth_kubeio::slim;
-use berth_plan::workload;
+use berth_plan::{apps, workload};
 use berth_render::Kind;
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
@@ -12,6 +13,7 @@ use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -22,6 +24,11 @@ pub(super) trait StatusWatched:
     Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope> + Clone + Debug + Send + 'static
 {
     const KIND: Kind;
+
+    /// What decisions take from one, as one number. [`apps::NOTHING`]: nothing, so that it is not told of.
+    fn fingerprint(object: &Value) -> u64 {
+        workload::fingerprint(object)
+    }
 }
 
 impl StatusWatched for Pod {
@@ -34,6 +41,22 @@ impl StatusWatched for Deployment {
 
 impl StatusWatched for StatefulSet {
     const KIND: Kind = Kind::StatefulSet;
+}
+
+impl StatusWatched for App {
+    const KIND: Kind = Kind::App;
+
+    fn fingerprint(object: &Value) -> u64 {
+        apps::fingerprint(object)
+    }
+}
+
+impl StatusWatched for AppInstallation {
+    const KIND: Kind = Kind::AppInstallation;
+
+    fn fingerprint(object: &Value) -> u64 {
+        apps::fingerprint(object)
+    }
 }
 
 /// Whose object it is, and what decisions take from it: nothing else is kept.
@@ -49,7 +72,7 @@ impl<'de, K: StatusWatched> Deserialize<'de> for Digest<K> {
         let mut object = slim::read(K::KIND, deserializer)?;
         // Items of a list come without it.
         object["kind"] = K::KIND.name().into();
-        let fingerprint = workload::fingerprint(&object);
+        let fingerprint = K::fingerprint(&object);
         let metadata = serde_json::from_value(object["metadata"].take()).map_err(D::Error::custom)?;
         Ok(Self { metadata, fingerprint, kind: PhantomData })
     }
@@ -95,11 +118,11 @@ fn changed<K: StatusWatched>(
     match event {
         watcher::Event::Apply(object) | watcher::Event::InitApply(object) => {
             let before = known.insert(ObjectRef::from_obj(&object), object.fingerprint);
-            (before != Some(object.fingerprint)).then_some(object)
+            (before.unwrap_or(apps::NOTHING) != object.fingerprint).then_some(object)
         }
         watcher::Event::Delete(object) => {
-            known.remove(&ObjectRef::from_obj(&object));
-            Some(object)
+            let before = known.remove(&ObjectRef::from_obj(&object));
+            (before != Some(apps::NOTHING)).then_some(object)
         }
         watcher::Event::Init => {
             known.clear();
@@ -136,6 +159,23 @@ mod tests {
         assert!(heard(Event::Apply(pod("3", started))));
         assert!(!heard(Event::Init));
         assert!(heard(Event::InitApply(pod("3", started))), "after a new list nothing is known");
+    }
+
+    #[test]
+    fn of_an_app_that_nobody_has_to_have_nothing_is_told() {
+        let mut known = HashMap::new();
+        let mut heard = |event| changed(&mut known, event).is_some();
+        let app = |generation: i64, required: bool| -> Digest<App> {
+            let app = json!({
+                "metadata": {"name": "a", "namespace": "n", "generation": generation}, "spec": {"required": required},
+            });
+            serde_json::from_str(&app.to_string()).unwrap()
+        };
+        assert!(!heard(Event::Apply(app(1, false))) && !heard(Event::Apply(app(2, false))));
+        assert!(heard(Event::Apply(app(3, true))) && heard(Event::Apply(app(4, true))));
+        assert!(heard(Event::Apply(app(5, false))), "it no longer counts");
+        assert!(!heard(Event::Delete(app(5, false))));
+        assert!(heard(Event::Apply(app(1, true))) && heard(Event::Delete(app(1, true))));
     }
 
     #[test]

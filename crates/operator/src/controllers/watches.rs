@@ -139,34 +139,43 @@ impl<C: Controller> Watches<C> {
         self
     }
 
-    /// Changes of a kind of children whose status says nothing to their owner, by metadata alone.
-    pub(super) fn specs<K>(self) -> Self
-    where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-    {
-        let all = watcher(Api::<PartialObjectMeta<K>>::all(self.client.clone()), in_pages().labels(C::CHILDREN));
-        let all = all.modify(|o| o.metadata.managed_fields = None).backoff(Backoff::for_watches());
-        self.with(changed_or_gone(all))
-    }
-
     /// What people change in objects of a kind of which a controller's own objects mean some: all that mean it are reconciled.
-    pub(super) fn on<K>(mut self, means: impl Fn(&ObjectMeta, &ObjectMeta) -> bool + Send + Sync + 'static) -> Self
+    pub(super) fn on<K>(self, means: impl Fn(&ObjectMeta, &ObjectMeta) -> bool + Send + Sync + 'static) -> Self
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
         let all = watcher(Api::<PartialObjectMeta<K>>::all(self.client.clone()), in_pages());
         let all = all.modify(|o| o.metadata.managed_fields = None).backoff(Backoff::for_watches());
-        let all = changed_or_gone(all);
+        self.meant(changed_or_gone(all), means)
+    }
+
+    /// Likewise, what matters of a kind of which much does not.
+    pub(super) fn on_status<K: StatusWatched>(
+        self,
+        means: impl Fn(&ObjectMeta, &ObjectMeta) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let all = watcher(Api::all(self.client.clone()), in_pages());
+        self.meant(status_changes::<K>(all.backoff(Backoff::for_watches())), means)
+    }
+
+    fn meant<K>(
+        mut self,
+        others: impl Stream<Item = watcher::Result<K>> + Send + 'static,
+        means: impl Fn(&ObjectMeta, &ObjectMeta) -> bool + Send + Sync + 'static,
+    ) -> Self
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + Send + 'static,
+    {
         let (idle_objects, objects) = (self.idle_objects.clone(), self.objects.clone());
-        let concerned = move |other: PartialObjectMeta<K>| -> Vec<Request<C>> {
-            let all = objects.state().into_iter().filter(|own| means(&own.metadata, &other.metadata));
+        let concerned = move |other: K| -> Vec<Request<C>> {
+            let all = objects.state().into_iter().filter(|own| means(&own.metadata, other.meta()));
             let concerned: Vec<Request<C>> = all.map(|object| ObjectRef::from_obj(&*object)).collect();
             for object in &concerned {
                 idle_objects.invalidate(object);
             }
             concerned
         };
-        self.controller = self.controller.watches_stream(all, concerned);
+        self.controller = self.controller.watches_stream(others, concerned);
         self
     }
 

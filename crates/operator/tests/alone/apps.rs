@@ -5,6 +5,7 @@ use crate::backup::gone;
 use crate::common::{Running, SOON, SYSTEM, Team, alone_at_a_server, settings};
 use anyhow::{Context as _, ensure};
 use berth_api::apps::{Deployed, Outcome, TASK, Task};
+use berth_api::conditions::ConditionType;
 use berth_api::{App, AppInstallation, labels, names};
 use berth_plan::settings::Apps;
 use berth_testkit::FaultPlan;
@@ -78,7 +79,7 @@ async fn an_app_is_installed_upgraded_and_uninstalled_by_jobs() {
     let app = json!({
         "apiVersion": "berth.dev/v1alpha1", "kind": "App", "metadata": {"name": "web"},
         "spec": {
-            "clusterSelector": {}, "namespace": "shop", "values": {"replicas": 1},
+            "clusterSelector": {}, "namespace": "shop", "values": {"replicas": 1}, "required": true,
             "chart": {"oci": "oci://reg.example.com:5000/charts/web", "version": "1.0.0"},
         },
     });
@@ -86,6 +87,8 @@ async fn an_app_is_installed_upgraded_and_uninstalled_by_jobs() {
     let installations: Api<AppInstallation> = Api::namespaced(team.client.clone(), &team.ns);
     let name = names::app_installation(&team.ns, "web", "acme");
     let job = names::app_job(&name);
+    let missing = team.says(ConditionType::AppsReady, "AppsNotReady").await;
+    assert!(missing.contains(&format!("App {}/web", team.ns)), "{missing}");
     let deploys = |task: &Task| matches!(task, Task::Deploy(_));
     let (made, secret) = ends(&team, &job, deploys, &deployed(1)).await;
     let pod = made.spec.unwrap().template.spec.unwrap();
@@ -111,6 +114,8 @@ async fn an_app_is_installed_upgraded_and_uninstalled_by_jobs() {
         }
     };
     settled(1).await;
+    team.says(ConditionType::AppsReady, "AsExpected").await;
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
 
     let change = json!({"spec": {"values": {"replicas": 2}}});
     all.patch("web", &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();

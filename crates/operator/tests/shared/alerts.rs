@@ -258,7 +258,7 @@ fn reasons_of_alerts_are_those_of_the_code() {
     let (at_once, mut left) = (reasons("BerthNeedsAPerson", "=~"), reasons("BerthDegraded", "!~"));
     // Others have alerts of their own.
     left.retain(|reason| {
-        !["Paused", "RolledBack", "Held", "RecoveryHeld", "RestoreFailed", "BackupDamaged", "AppFailed"]
+        !["Paused", "RolledBack", "Held", "RecoveryHeld", "RestoreFailed", "BackupDamaged", "AppFailed", "AppsNotReady"]
             .contains(&reason.as_str())
     });
     assert_eq!(at_once, left);

@@ -1,7 +1,6 @@
 //! Apps that come before another one.
 
-use super::select::wanted;
-use super::{installations_of, is_newest, state};
+use super::{installations_of, is_newest, state, wanted};
 use berth_api::App;
 use berth_api::app::AppState;
 use berth_api::conditions::Reason;

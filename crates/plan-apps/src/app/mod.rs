@@ -2,21 +2,22 @@
 
 mod after;
 mod rollout;
-mod select;
 mod status;
+mod waves;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use select::{scope, selector, selector_of, wanted};
+pub use berth_plan::apps::{is_newest, scope, selector, selector_of, state, wanted};
+pub use waves::{name as wave_name, of as wave_of};
 
 use crate::requeue::{AT_REST, SLOW, WAITING};
 use crate::values;
 use after::Before;
-use berth_api::app::{AppInstallationSpec, AppRelease, AppState, AppStatus, InstalledApp, InstalledIn, phase};
+use berth_api::app::{AppInstallationSpec, AppState, AppStatus, InstalledApp, InstalledIn};
 use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::{App, AppInstallation, labels, names};
-use berth_plan::digest::sha256;
+use berth_plan::apps::{digest, has_failed, is_observed, labels_of, runs};
 use berth_plan::model::{Action, Plan, Stage, StageId, State};
 use berth_plan::object_meta::{label, uid};
 use berth_plan::requeue::SOON;
@@ -24,7 +25,7 @@ use berth_plan::{Input, Observed, Planner};
 use berth_render::{Kind, Object, ObjectKey};
 use jiff::SignedDuration;
 use kube_core::ResourceExt;
-use rollout::{Place, Step, There, decide};
+use rollout::{Decision, Place, Step, There, decide};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -39,6 +40,8 @@ pub struct AppPlan {
     tenants: Vec<InTenant>,
     /// Others are held back by failures.
     held: bool,
+    /// The first wave that is not through, from 0. None: there are no waves, or all are.
+    wave: Option<usize>,
     /// `Cluster`s that are named, and are not there.
     missing: Vec<ObjectKey>,
 }
@@ -84,11 +87,18 @@ impl Planner for AppPlanner {
         };
         let places: Vec<Place> = all.iter().map(place).collect();
         let count = |number: i32| usize::try_from(number).unwrap_or(1).max(1);
-        let (steps, held) = decide(&places, count(spec.max_concurrent), count(spec.max_failed));
+        let Decision { steps, held, wave } = decide(&places, count(spec.max_concurrent), count(spec.max_failed));
         // What is refused changes nothing that is there.
         let steps = if refused.is_some() { vec![Step::None; places.len()] } else { steps };
+        let before_it = |key: &ObjectKey, place: &Place| {
+            let first = before
+                .lacks(key)
+                .map(|first| format!("it comes after {first}, which is not deployed there as that says"));
+            let waits = wave.filter(|_| place.waits_for_wave(wave));
+            first.or_else(|| Some(format!("it waits for {}, which is not through", wave_name(spec, waits?))))
+        };
         for (((key, (cluster, there)), place), step) in all.iter().zip(&places).zip(steps) {
-            out.tenants.push(in_tenant(key, place, there.as_ref(), before.lacks(key)));
+            out.tenants.push(in_tenant(key, place, there.as_ref(), before_it(key, place)));
             match (step, cluster, there) {
                 (Step::Delete, _, Some(there)) => stage.actions.push(delete(there)),
                 // Applied from the beginning: else a value that goes would stay, as that of whoever created it.
@@ -105,6 +115,7 @@ impl Planner for AppPlanner {
             stage.state = State::waiting(format!("its AppInstallations to be gone: {}", all.len()));
         }
         (out.held, out.missing) = (held, missing);
+        out.wave = wave.filter(|_| !spec.waves.is_empty());
         out.plan.finished = input.is_deleted() && all.is_empty();
         let at_rest = out.tenants.iter().all(|tenant| tenant.state == AppState::Deployed);
         let is_held_up = places.iter().any(|place| place.lacks);
@@ -184,61 +195,29 @@ fn installations_of<'a>(observed: &'a Observed, app: &'a App) -> impl Iterator<I
 
 /// How it is there, for the decision.
 fn place(input: Input<'_, App>, cluster: Option<&Value>, there: Option<&AppInstallation>) -> Place {
-    let there = there.map(|there| {
-        let status = there.status.clone().unwrap_or_default();
-        There {
-            is_newest: is_newest(input.object, there),
-            is_of_former: cluster.is_some_and(|cluster| uid(cluster) != there.spec.cluster.uid),
-            failed: status.failures.is_some_and(|failures| failures > 0) && is_observed(there),
-            state: state(there),
-        }
+    let there = there.map(|there| There {
+        is_newest: is_newest(input.object, there),
+        is_of_former: cluster.is_some_and(|cluster| uid(cluster) != there.spec.cluster.uid),
+        failed: has_failed(there),
+        runs: runs(there),
+        state: state(there),
     });
-    Place { wanted: cluster.is_some(), there, lacks: false }
-}
-
-/// Whether an installation has what its `App` says now.
-pub fn is_newest(app: &App, there: &AppInstallation) -> bool {
-    there.spec.digest == digest(&app.spec.release_of(&app.name_any()))
-}
-
-/// Whether its status is of its spec.
-fn is_observed(there: &AppInstallation) -> bool {
-    there.status.as_ref().and_then(|s| s.observed_generation) == there.metadata.generation
-}
-
-/// What an installation says.
-pub fn state(there: &AppInstallation) -> AppState {
-    if there.metadata.deletion_timestamp.is_some() {
-        return AppState::Deleting;
-    }
-    let status = there.status.as_ref().filter(|_| is_observed(there));
-    let failed = status.is_some_and(|s| s.failures.is_some_and(|failures| failures > 0));
-    match status.and_then(|s| s.phase.as_deref()) {
-        Some(phase::DEPLOYED) => AppState::Deployed,
-        Some(phase::FAILED) => AppState::Failed,
-        Some(_) if failed => AppState::Failed,
-        Some(phase::WAITING) => AppState::Waiting,
-        // None is a status of an earlier spec: it is about to begin.
-        Some(_) | None => AppState::Running,
+    Place {
+        wanted: cluster.is_some(),
+        there,
+        lacks: false,
+        wave: cluster.map_or(0, |cluster| wave_of(&input.object.spec, &labels_of(cluster))),
+        is_away: cluster.is_some_and(waves::is_away),
+        is_young: cluster.is_some_and(|cluster| waves::is_younger(cluster, input.object)),
     }
 }
 
-/// For the status.
-fn in_tenant(
-    cluster: &ObjectKey,
-    place: &Place,
-    there: Option<&AppInstallation>,
-    lacks: Option<&ObjectKey>,
-) -> InTenant {
+/// For the status. `before`: what comes first.
+fn in_tenant(cluster: &ObjectKey, place: &Place, there: Option<&AppInstallation>, before: Option<String>) -> InTenant {
     let (cluster, wanted) = (cluster.clone(), place.wanted);
     let queued = |message: &str| {
-        let why = lacks.map(|first| format!("it comes after {first}, which is not deployed there as that says"));
-        InTenant {
-            cluster: cluster.clone(),
-            wanted,
-            state: AppState::Queued,
-            message: why.unwrap_or_else(|| message.into()),
-        }
+        let message = before.clone().unwrap_or_else(|| message.into());
+        InTenant { cluster: cluster.clone(), wanted, state: AppState::Queued, message }
     };
     let Some((installation, there)) = there.zip(place.there.as_ref()) else { return queued("its turn has not come") };
     if !there.is_newest && there.state != AppState::Deleting && place.wanted {
@@ -254,13 +233,6 @@ fn in_tenant(
 fn delete(there: &AppInstallation) -> Action {
     let key = ObjectKey::namespaced(Kind::AppInstallation, there.namespace().unwrap_or_default(), there.name_any());
     Action::Delete { key, uid: there.uid().unwrap_or_default(), grace: None }
-}
-
-/// By this it is known whether an installation has the newest spec: what an API server makes of values, such as of a null in them, is its own.
-fn digest(release: &AppRelease) -> String {
-    let mut digest = sha256(&serde_json::to_vec(release).unwrap_or_default());
-    digest.truncate(40);
-    digest
 }
 
 /// The installation as it is to be.

@@ -1,8 +1,8 @@
 //! What an `App` says of itself.
 
-use super::{AppPlan, InTenant};
+use super::{AppPlan, InTenant, waves};
 use berth_api::App;
-use berth_api::app::{AppInCluster, AppState, AppStatus};
+use berth_api::app::{AppInCluster, AppSpec, AppState, AppStatus};
 use berth_api::conditions::{Reason, Verdict};
 use berth_plan::{Failure, Input, verdicts};
 
@@ -28,8 +28,15 @@ pub(super) fn status(input: Input<'_, App>, planned: &AppPlan, failure: Option<&
         failed: count(AppState::Failed),
         queued: count(AppState::Queued),
         deleting: count(AppState::Deleting),
+        wave: planned.wave.and_then(|wave| i64::try_from(wave + 1).ok()),
         clusters: listed.into_iter().take(LISTED).map(listed_as).collect(),
-        conditions: verdicts::publish(&old.conditions, said(planned, failure), generation, input.now, false),
+        conditions: verdicts::publish(
+            &old.conditions,
+            said(&input.object.spec, planned, failure),
+            generation,
+            input.now,
+            false,
+        ),
     }
 }
 
@@ -59,7 +66,7 @@ fn named(planned: &AppPlan, state: AppState) -> String {
 }
 
 /// `Ready` and `Degraded`.
-fn said(planned: &AppPlan, failure: Option<&Failure>) -> Vec<Verdict> {
+fn said(spec: &AppSpec, planned: &AppPlan, failure: Option<&Failure>) -> Vec<Verdict> {
     if let Some(failure) = failure {
         return verdicts::both(Some(false), true, failure.reason, &*failure.message);
     }
@@ -72,10 +79,12 @@ fn said(planned: &AppPlan, failure: Option<&Failure>) -> Vec<Verdict> {
         return verdicts::under_way(problem, "waiting");
     }
     if let Some(first) = of(planned, AppState::Failed).next() {
-        let held = if planned.held {
-            ". Nobody else gets it, until it succeeds there or spec changes (spec.maxFailed)"
-        } else {
-            ""
+        let held = match planned.wave.map(|wave| waves::name(spec, wave)) {
+            _ if planned.held => {
+                ". Nobody else gets it, until it succeeds there or spec changes (spec.maxFailed)".to_owned()
+            }
+            Some(wave) => format!(". It is at {wave}, and later ones do not get it before that is through"),
+            None => String::new(),
         };
         let message =
             format!("failed in {}{held}. The first says: {}", named(planned, AppState::Failed), first.message);
@@ -92,7 +101,8 @@ fn said(planned: &AppPlan, failure: Option<&Failure>) -> Vec<Verdict> {
         (AppState::Deleting, "being uninstalled from"),
     ] {
         if let Some(first) = of(planned, state).next() {
-            let message = format!("{what} {}: {}", named(planned, state), first.message);
+            let at = planned.wave.map(|wave| format!("at {}: ", waves::name(spec, wave))).unwrap_or_default();
+            let message = format!("{at}{what} {}: {}", named(planned, state), first.message);
             return verdicts::both(Some(false), false, Reason::Waiting, message);
         }
     }

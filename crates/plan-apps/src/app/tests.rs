@@ -1,7 +1,7 @@
 //! What an `App` does in each situation, from observation to status.
 
 use super::*;
-use berth_api::app::{AppChart, AppInstallationStatus, AppRelease, AppSpec, OtherApp};
+use berth_api::app::{AppChart, AppInstallationStatus, AppRelease, AppSpec, AppWave, OtherApp};
 use berth_api::selector::{ClusterSelector, NamedCluster};
 use berth_plan::{Observed, Settings};
 
@@ -41,7 +41,8 @@ impl Fixture {
         let key = ObjectKey::namespaced(Kind::Cluster, namespace, name);
         let metadata =
             json!({"name": name, "namespace": namespace, "uid": format!("uid-{name}"), "labels": {"env": "prod"}});
-        self.observed.objects.insert(key, json!({"metadata": metadata}));
+        let available = json!({"type": "Available", "status": "True"});
+        self.observed.objects.insert(key, json!({"metadata": metadata, "status": {"conditions": [available]}}));
     }
 
     fn input(&self) -> Input<'_, App> {
@@ -304,6 +305,92 @@ fn a_template_that_no_tenant_can_use_is_refused_and_changes_nothing() {
     assert_eq!(it.installed(), ["team-a/acme"]);
 }
 
+fn tier(it: &mut Fixture, cluster: &str, tier: &str) {
+    let key = ObjectKey::namespaced(Kind::Cluster, "team-a", cluster);
+    it.observed.objects.get_mut(&key).unwrap()["metadata"]["labels"]["tier"] = tier.into();
+}
+
+/// Which `Cluster`s have the chart in this version.
+fn with_version(it: &Fixture, version: &str) -> Vec<String> {
+    let all = it.observed.objects.iter().filter(|(key, _)| key.kind == Kind::AppInstallation);
+    let has = all.filter(|(_, of)| of["spec"]["release"]["chart"]["version"] == version);
+    has.map(|(_, of)| of["spec"]["cluster"]["name"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+fn in_waves(app: &mut App) {
+    let by = |tier: &str| ClusterSelector {
+        match_labels: [("tier".to_owned(), tier.to_owned())].into(),
+        ..ClusterSelector::default()
+    };
+    let canary = AppWave { name: Some("canary".into()), cluster_selector: by("canary") };
+    app.spec.waves = vec![canary, AppWave { name: None, cluster_selector: by("gold") }];
+}
+
+#[test]
+fn a_change_goes_wave_by_wave_and_a_new_tenant_waits_for_none() {
+    let mut it = Fixture::new(OPERATOR);
+    in_waves(&mut it.app);
+    it.app.metadata.creation_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+    let cluster = |it: &mut Fixture, name: &str, tier: &str, created: &str| {
+        it.cluster("team-a", name);
+        let live = it.observed.objects.get_mut(&ObjectKey::namespaced(Kind::Cluster, "team-a", name)).unwrap();
+        live["metadata"]["labels"]["tier"] = tier.into();
+        live["metadata"]["creationTimestamp"] = created.into();
+    };
+    for (name, tier) in [("rest", "none"), ("gold", "gold"), ("canary", "canary"), ("sleeper", "canary")] {
+        cluster(&mut it, name, tier, "2025-01-01T00:00:00Z");
+    }
+    let key = ObjectKey::namespaced(Kind::Cluster, "team-a", "sleeper");
+    it.observed.objects.get_mut(&key).unwrap()["status"]["conditions"][0]["status"] = "False".into();
+    it.reconcile();
+    assert_eq!(it.installed(), ["team-a/canary", "team-a/sleeper"], "also for the first time");
+    it.says("canary", phase::DEPLOYED, 0);
+    it.reconcile();
+    assert_eq!(it.app.status.as_ref().unwrap().wave, Some(1));
+    assert!(
+        it.ready().contains("at wave 1 of 3 (canary): being installed or upgraded in team-a/sleeper"),
+        "{}",
+        it.ready()
+    );
+    it.says("sleeper", phase::WAITING, 0);
+    it.reconcile();
+    assert_eq!(it.installed(), ["team-a/canary", "team-a/gold", "team-a/sleeper"]);
+    it.says("gold", phase::FAILED, 1);
+    it.app.spec.max_failed = 5;
+    cluster(&mut it, "young", "none", "2026-01-02T00:00:00Z");
+    it.reconcile();
+    it.reconcile();
+    assert_eq!(with_version(&it, "1.0.0"), ["canary", "gold", "sleeper", "young"], "it is younger than the App");
+    let says = "False AppFailed: failed in team-a/gold. It is at wave 2 of 3, and later ones do not get it before that is through. The first says: UPGRADE FAILED: no";
+    assert_eq!(it.ready(), says);
+    let status = it.app.status.clone().unwrap();
+    let rest = status.clusters.iter().find(|cluster| cluster.name == "rest").unwrap();
+    assert_eq!(&*rest.message, "it waits for wave 2 of 3, which is not through");
+    assert_eq!((status.wave, status.queued, status.failed), (Some(2), Some(1), Some(1)));
+    for name in ["gold", "young"] {
+        it.says(name, phase::DEPLOYED, 0);
+    }
+    it.reconcile();
+    it.says("rest", phase::DEPLOYED, 0);
+    it.reconcile();
+    assert_eq!(it.app.status.as_ref().unwrap().wave, None);
+
+    it.app.spec.release.chart.version = Some("2.0.0".into());
+    it.reconcile();
+    assert_eq!(with_version(&it, "2.0.0"), ["canary", "sleeper"]);
+    // It sleeps, and has no installation that says so.
+    it.observed
+        .objects
+        .retain(|key, of| key.kind != Kind::AppInstallation || of["spec"]["cluster"]["name"] != "sleeper");
+    it.says("canary", phase::DEPLOYED, 0);
+    it.app.spec.max_concurrent = 1;
+    it.reconcile();
+    assert_eq!(with_version(&it, "2.0.0"), ["canary", "sleeper"], "one at once, and in the order of the waves");
+    it.says("sleeper", phase::WAITING, 0);
+    it.reconcile();
+    assert_eq!(with_version(&it, "2.0.0"), ["canary", "gold", "sleeper"]);
+}
+
 /// Each message that an `App` can have, for docs/reference/messages.md.
 pub(crate) fn situations() -> Vec<berth_testkit::situations::Situation> {
     type Change = fn(&mut Fixture);
@@ -355,6 +442,19 @@ pub(crate) fn situations() -> Vec<berth_testkit::situations::Situation> {
             w.app.spec.after = vec![OtherApp { name: "first".into() }];
             w.cluster("team-a", "beta");
             w.says("acme", phase::DEPLOYED, 0);
+        }),
+        ("it fails in a Cluster of the first wave", |w| {
+            in_waves(&mut w.app);
+            tier(w, "acme", "canary");
+            w.cluster("team-a", "beta");
+            w.app.spec.max_failed = 2;
+            w.says("acme", phase::FAILED, 1);
+        }),
+        ("a Cluster of the first wave gets it, and those of others wait", |w| {
+            in_waves(&mut w.app);
+            w.app.spec.release.wait = true;
+            w.cluster("team-a", "beta");
+            tier(w, "beta", "canary");
         }),
         ("no source is allowed", |w| {
             w.app.metadata.namespace = Some("team-a".into());

@@ -12,7 +12,7 @@ pub(crate) mod tests;
 use crate::requeue::{AT_REST, RUNNING, SLOW, WAITING};
 use berth_api::app::{AppInstallationStatus, phase};
 use berth_api::apps::Outcome;
-use berth_api::conditions::Reason;
+use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::{AppInstallation, labels, names};
 use berth_plan::backup_jobs::owner_labels;
 use berth_plan::jobs::{self, JobKind, JobOwner};
@@ -27,6 +27,9 @@ use std::ops::Deref;
 use target::Tenant;
 
 pub use target::Target;
+
+/// What the controller of the `Cluster` makes for an installation is there by then.
+const ON_ITS_WAY: SignedDuration = SignedDuration::from_mins(2);
 
 /// What became of a Job.
 type JobStatus = jobs::JobStatus<Outcome>;
@@ -95,6 +98,13 @@ impl<'a> InstallationInput<'a> {
         let failures = status.failures.filter(|failures| *failures > 0)?;
         let minutes = 1_i64 << (failures - 1).clamp(0, 5);
         status.failed_at?.0.checked_add(SignedDuration::from_mins(minutes.min(30))).ok()
+    }
+
+    /// Whether it has not been deployed for longer than what is on its way takes.
+    fn has_waited(&self) -> bool {
+        let status = self.status();
+        let ready = conditions::find(&status.conditions, ConditionType::Ready).filter(|ready| ready.status != "True");
+        ready.is_some_and(|ready| self.now.duration_since(ready.last_transition_time.0) >= ON_ITS_WAY)
     }
 
     /// A pod of an earlier Job that may still be at work. Until it has ended, nobody may say that a release which is pending is nobody's.
@@ -252,7 +262,12 @@ fn begin(input: InstallationInput<'_>, asked: &Asked, stage: &mut Stage, out: &m
         };
     }
     out.requeue_after = Some(WAITING);
+    // What takes a moment is a part of its turn: as one that waits it would leave its place, and its wave, to others.
+    out.phase = phase::RUNNING;
     if input.observed.get(&target.policy()).is_none() {
+        if input.has_waited() {
+            out.phase = phase::WAITING;
+        }
         return State::waiting(format!("{}, which lets its Job out", target.policy()));
     }
     if let Some(pod) = input.pod_left() {
@@ -263,7 +278,6 @@ fn begin(input: InstallationInput<'_>, asked: &Asked, stage: &mut Stage, out: &m
         out.requeue_after = Some(SOON);
         return State::waiting("what is asked for to be recorded");
     }
-    out.phase = phase::RUNNING;
     let created = owner.secret(&target.job, asked.entries(input)).and_then(|secret| {
         let shape = asked.shape(input, &target.job)?;
         owner.create(stage, shape, Some(secret))

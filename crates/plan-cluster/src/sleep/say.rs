@@ -73,7 +73,7 @@ pub(crate) fn judged(t: &Tenant<'_>, verdicts: Vec<Verdict>, held: Option<&str>)
         T::Available | T::EtcdAvailable | T::ControlPlaneAvailable if v.status != Some(true) && is_by_sleep(&v) => {
             Verdict::new(v.type_, Some(false), reason, part.clone())
         }
-        T::VPCReady | T::AddonsReady | T::PodsReachAPI if t.sleep.is_asleep() => {
+        T::VPCReady | T::AddonsReady | T::AppsReady | T::PodsReachAPI if t.sleep.is_asleep() => {
             Verdict::new(v.type_, None, reason, part.clone())
         }
         _ => v,

@@ -3,6 +3,7 @@
 mod additions;
 mod addons;
 mod admission;
+mod apps;
 mod by_itself;
 mod gateway;
 mod kubelet;
@@ -471,6 +472,7 @@ pub(crate) fn situations() -> Vec<Situation> {
         .chain(nodes::NODES)
         .chain(leads::LEADS)
         .chain(admission::ADMISSION)
+        .chain(apps::APPS)
         .map(|case| (case, &up));
     let cases = rest.chain(NEW.iter().map(|case| (case, &new))).chain(of_a_tenant);
     for ((text, happens), from) in cases {

@@ -138,7 +138,7 @@ impl From<RenderError> for State {
 }
 
 /// Reasons that do not go away by waiting.
-pub const LASTING: [Reason; 8] = [
+pub const LASTING: [Reason; 9] = [
     Reason::ImageUnavailable,
     Reason::ContainerFailing,
     Reason::Unschedulable,
@@ -147,6 +147,7 @@ pub const LASTING: [Reason; 8] = [
     Reason::EtcdAlarm,
     Reason::NotLeading,
     Reason::WebhookInTheWay,
+    Reason::AppsNotReady,
 ];
 
 /// One stage.

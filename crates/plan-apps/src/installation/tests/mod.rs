@@ -319,6 +319,46 @@ fn a_tenant_that_does_not_answer_is_waited_for() {
     assert!(it.says().starts_with("Deployed True"), "what is there stays so while it sleeps: {}", it.says());
 }
 
+/// Else the App would take it for one that sleeps, and give its place and the next wave to others.
+#[test]
+fn one_that_is_about_to_begin_counts_as_running() {
+    let mut it = Fixture::new();
+    let policy = it.target().policy();
+    it.observed.objects.remove(&policy);
+    it.reconcile();
+    assert!(it.says().starts_with("Running False Waiting: waiting for NetworkPolicy"), "{}", it.says());
+    it.now += ON_ITS_WAY;
+    it.reconcile();
+    assert!(it.says().starts_with("Waiting False"), "{}", it.says());
+    it.put(&policy, json!({"metadata": {}}));
+    it.reconcile();
+    assert!(it.job().is_none() && it.says().starts_with("Running False"), "to be recorded: {}", it.says());
+    it.settle();
+    assert!(it.job().is_some());
+}
+
+/// A network plugin has to be there before a node is ready, and the `Cluster` is not `Ready` before the plugin is there.
+#[test]
+fn the_api_is_all_that_an_installation_waits_for() {
+    let mut it = Fixture::new();
+    let of = |type_: &str, status: &str, reason: &str| json!({"type": type_, "status": status, "reason": reason, "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let conditions = json!([
+        of("Ready", "False", "AppsNotReady"),
+        of("Available", "True", "AsExpected"),
+        of("Degraded", "True", "AppsNotReady"),
+        of("AddonsReady", "False", "AddonsNotReady"),
+        of("AppsReady", "False", "AppsNotReady"),
+    ]);
+    let key = it.target().cluster;
+    let live = it.observed.objects.get_mut(&key).unwrap();
+    live["status"] = json!({"conditions": conditions, "nodes": {"total": 0, "ready": 0}});
+    it.settle();
+    assert!(it.job().is_some(), "{}", it.says());
+    it.deployed(1);
+    it.settle();
+    assert!(it.says().starts_with("Deployed True"), "{}", it.says());
+}
+
 /// Whoever says that a release which is pending is nobody's has to be the only one.
 #[test]
 fn no_job_begins_while_a_pod_of_an_earlier_one_may_work() {
