@@ -176,7 +176,7 @@ mod tests {
         "2026-11-30T12:00:00Z".parse().unwrap()
     }
 
-    fn access(spec: Value, status: Value) -> ClusterAccess {
+    fn access(spec: &Value, status: &Value) -> ClusterAccess {
         let mut all =
             json!({"subjects": [{"kind": "User", "name": "eve"}], "role": "Viewer", "clusterRefs": [{"name": "acme"}]});
         for (field, value) in spec.as_object().unwrap() {
@@ -220,7 +220,7 @@ mod tests {
             (json!({}), None, "the operator has not seen it yet"),
             (json!({"observedGeneration": 1, "conditions": ready("spec.role: no")}), None, "spec.role: no"),
         ] {
-            let one = given(&access(json!({}), status), Some(&acme())).remove(0);
+            let one = given(&access(&json!({}), &status), Some(&acme())).remove(0);
             assert_eq!((one.state, one.ready), (state, state == Some("Granted")));
             assert!(one.message.starts_with(message), "{}", one.message);
         }
@@ -242,7 +242,7 @@ mod tests {
             // It is not for that one any more.
             (json!({}), left, false, true, true),
         ] {
-            let access = access(spec, status);
+            let access = access(&spec, &status);
             let said = (counts_in(&access, &acme(), is_meant, now()), counts(&access, now()));
             assert_eq!(said, (is_there, anywhere), "{access:?}");
         }
@@ -254,14 +254,14 @@ mod tests {
             {"key": "env", "operator": "In", "values": ["a", "b"]}, {"key": "old", "operator": "DoesNotExist"},
         ]});
         let spec = json!({"issuer": "Tenant", "clusterRefs": [], "clusterSelector": selector, "reason": "a look"});
-        let mut one = given(&access(spec, json!({})), None);
+        let mut one = given(&access(&spec, &json!({})), None);
         assert_eq!(one[0].clusters, "tier=gold,env in (a,b),!old");
         one[0].ready = true;
         let text = crate::paint::plain(&table(&one, now()));
         assert!(text.contains("User eve (tenant's)") && text.contains("a look"), "{text}");
         let named = json!({"clusterRefs": [{"name": "acme"}, {"name": "x", "namespace": "team-b"}]});
-        assert_eq!(given(&access(named, json!({})), None)[0].clusters, "acme,team-b/x");
+        assert_eq!(given(&access(&named, &json!({})), None)[0].clusters, "acme,team-b/x");
         let all = json!({"clusterRefs": [], "clusterSelector": {}});
-        assert_eq!(given(&access(all, json!({})), None)[0].clusters, "all");
+        assert_eq!(given(&access(&all, &json!({})), None)[0].clusters, "all");
     }
 }

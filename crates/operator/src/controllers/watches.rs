@@ -164,7 +164,7 @@ impl<C: Controller> Watches<C> {
         means: impl Fn(&ObjectMeta, &ObjectMeta) -> bool + Send + Sync + 'static,
     ) -> Self
     where
-        K: Resource<DynamicType = ()> + Clone + Debug + Send + 'static,
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
     {
         let (idle_objects, objects) = (self.idle_objects.clone(), self.objects.clone());
         let concerned = move |other: K| -> Vec<Request<C>> {

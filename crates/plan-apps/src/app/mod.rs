@@ -98,7 +98,7 @@ impl Planner for AppPlanner {
             first.or_else(|| Some(format!("it waits for {}, which is not through", wave_name(spec, waits?))))
         };
         for (((key, (cluster, there)), place), step) in all.iter().zip(&places).zip(steps) {
-            out.tenants.push(in_tenant(key, place, there.as_ref(), before_it(key, place)));
+            out.tenants.push(in_tenant(key, place, there.as_ref(), before_it(key, place).as_deref()));
             match (step, cluster, there) {
                 (Step::Delete, _, Some(there)) => stage.actions.push(delete(there)),
                 // Applied from the beginning: else a value that goes would stay, as that of whoever created it.
@@ -213,10 +213,10 @@ fn place(input: Input<'_, App>, cluster: Option<&Value>, there: Option<&AppInsta
 }
 
 /// For the status. `before`: what comes first.
-fn in_tenant(cluster: &ObjectKey, place: &Place, there: Option<&AppInstallation>, before: Option<String>) -> InTenant {
+fn in_tenant(cluster: &ObjectKey, place: &Place, there: Option<&AppInstallation>, before: Option<&str>) -> InTenant {
     let (cluster, wanted) = (cluster.clone(), place.wanted);
     let queued = |message: &str| {
-        let message = before.clone().unwrap_or_else(|| message.into());
+        let message = before.unwrap_or(message).to_owned();
         InTenant { cluster: cluster.clone(), wanted, state: AppState::Queued, message }
     };
     let Some((installation, there)) = there.zip(place.there.as_ref()) else { return queued("its turn has not come") };

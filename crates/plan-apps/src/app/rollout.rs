@@ -65,7 +65,7 @@ pub(super) struct Decision {
 
 impl There {
     /// Whether it has one of the places of those at work.
-    fn takes_a_place(&self) -> bool {
+    fn takes_a_place(self) -> bool {
         self.runs || self.state == AppState::Deleting
     }
 }
@@ -98,14 +98,14 @@ impl Place {
 /// What to do now.
 pub(super) fn decide(places: &[Place], at_once: usize, failures: usize) -> Decision {
     let there = || places.iter().filter_map(|place| place.there);
-    let mut room = at_once.saturating_sub(there().filter(There::takes_a_place).count());
+    let mut room = at_once.saturating_sub(there().filter(|there| there.takes_a_place()).count());
     let failed = there().filter(|there| there.is_newest && there.failed).count();
     let too_many = failed >= failures;
     let wave = places.iter().filter(|place| place.wanted && !place.is_through()).map(|place| place.wave).min();
     let mut held = false;
     let mut step = |place: &Place| {
         let mut take = |step: Step| {
-            if place.there.is_some_and(|there| there.takes_a_place()) {
+            if place.there.is_some_and(There::takes_a_place) {
                 return step;
             }
             if room == 0 {

@@ -1,7 +1,7 @@
 //! What an `App` does in each situation, from observation to status.
 
 use super::*;
-use berth_api::app::{AppChart, AppInstallationStatus, AppRelease, AppSpec, AppWave, OtherApp};
+use berth_api::app::{AppChart, AppInstallationStatus, AppRelease, AppSpec, AppWave, OtherApp, phase};
 use berth_api::selector::{ClusterSelector, NamedCluster};
 use berth_plan::{Observed, Settings};
 
