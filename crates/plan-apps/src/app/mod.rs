@@ -90,12 +90,13 @@ impl Planner for AppPlanner {
         let Decision { steps, held, wave } = decide(&places, count(spec.max_concurrent), count(spec.max_failed));
         // What is refused changes nothing that is there.
         let steps = if refused.is_some() { vec![Step::None; places.len()] } else { steps };
+        let holds_up = holds_up(all.keys().zip(&places), wave);
         let before_it = |key: &ObjectKey, place: &Place| {
             let first = before
                 .lacks(key)
                 .map(|first| format!("it comes after {first}, which is not deployed there as that says"));
-            let waits = wave.filter(|_| place.waits_for_wave(wave));
-            first.or_else(|| Some(format!("it waits for {}, which is not through", wave_name(spec, waits?))))
+            let (at, why) = (wave.filter(|_| place.waits_for_wave(wave)), holds_up.as_ref());
+            first.or_else(|| Some(format!("it waits for {}: {}", wave_name(spec, at?), why?)))
         };
         for (((key, (cluster, there)), place), step) in all.iter().zip(&places).zip(steps) {
             out.tenants.push(in_tenant(key, place, there.as_ref(), before_it(key, place).as_deref()));
@@ -210,6 +211,15 @@ fn place(input: Input<'_, App>, cluster: Option<&Value>, there: Option<&AppInsta
         is_away: cluster.is_some_and(waves::is_away),
         is_young: cluster.is_some_and(|cluster| waves::is_younger(cluster, input.object)),
     }
+}
+
+/// Why a wave is not through: the worst of it.
+fn holds_up<'a>(all: impl Iterator<Item = (&'a ObjectKey, &'a Place)>, wave: Option<usize>) -> Option<String> {
+    let state = |place: &Place| place.there.filter(|there| there.is_newest).map_or(AppState::Queued, |it| it.state);
+    let worst = all.filter(|(_, place)| place.holds_up(wave)).min_by_key(|(_, place)| state(place));
+    worst.map(|(key, place)| {
+        format!("{}/{} is {:?}", key.namespace.as_deref().unwrap_or_default(), key.name, state(place))
+    })
 }
 
 /// For the status. `before`: what comes first.

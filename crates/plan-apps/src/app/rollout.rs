@@ -84,6 +84,11 @@ impl Place {
         }
     }
 
+    /// Whether that wave is not through for its sake.
+    pub(super) fn holds_up(&self, wave: Option<usize>) -> bool {
+        self.wanted && !self.is_through() && wave == Some(self.wave)
+    }
+
     /// Whether it waits for no wave, and for nobody's turn before its own.
     fn comes_first(&self) -> bool {
         self.is_young && self.there.is_none()

@@ -365,7 +365,7 @@ fn a_change_goes_wave_by_wave_and_a_new_tenant_waits_for_none() {
     assert_eq!(it.ready(), says);
     let status = it.app.status.clone().unwrap();
     let rest = status.clusters.iter().find(|cluster| cluster.name == "rest").unwrap();
-    assert_eq!(&*rest.message, "it waits for wave 2 of 3, which is not through");
+    assert_eq!(&*rest.message, "it waits for wave 2 of 3: team-a/gold is Failed");
     assert_eq!((status.wave, status.queued, status.failed), (Some(2), Some(1), Some(1)));
     for name in ["gold", "young"] {
         it.says(name, phase::DEPLOYED, 0);
