@@ -50,6 +50,8 @@ struct InTenant {
     wanted: bool,
     state: AppState,
     message: String,
+    /// Something there is not as Helm left it.
+    drifted: bool,
 }
 
 /// Decides for an `App`.
@@ -238,6 +240,7 @@ fn in_tenant(
             wanted,
             state: AppState::Queued,
             message: why.unwrap_or_else(|| message.into()),
+            drifted: false,
         }
     };
     let Some((installation, there)) = there.zip(place.there.as_ref()) else { return queued("its turn has not come") };
@@ -248,7 +251,9 @@ fn in_tenant(
     let said = conditions::find(conditions, ConditionType::Ready).filter(|_| is_observed(installation));
     let message = said.map_or_else(|| "nothing is known of it yet".to_owned(), |ready| ready.message.clone());
     let state = if place.wanted { there.state } else { AppState::Deleting };
-    InTenant { cluster, wanted, state, message }
+    let drift = installation.status.as_ref().and_then(|status| status.drift.as_ref());
+    let drifted = drift.is_some_and(|drift| drift.count.is_some_and(|count| count > 0)) && is_observed(installation);
+    InTenant { cluster, wanted, state, message, drifted }
 }
 
 fn delete(there: &AppInstallation) -> Action {
