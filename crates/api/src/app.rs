@@ -1,5 +1,7 @@
 //! `App`: a Helm chart for the tenants that a selector finds. `AppInstallation`: that chart in one of them.
 
+mod drift;
+
 use crate::cel;
 use crate::common::conditions_schema;
 use crate::selector::{ClusterSelector, NamedCluster};
@@ -9,6 +11,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use serde_with::skip_serializing_none;
+
+pub use drift::{AppDrift, CheckStatus, Drift, DriftIgnore, DriftMode, DriftStatus, DriftedObject};
 
 /// Type of a Secret with values, or with the login or the CAs of a registry: by it its owner says that Berth may read it.
 pub const APP_SECRET: &str = "berth.dev/app";
@@ -143,6 +147,9 @@ pub struct AppRelease {
     /// Whether a release of that name, and objects that the chart has, are taken over if somebody else made them. Default false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub adopt: bool,
+    /// Whether anybody looks for what others change or delete in the tenant of what Helm left there, and what becomes of it.
+    #[serde(default, skip_serializing_if = "AppDrift::is_default")]
+    pub drift: AppDrift,
 }
 
 /// Which chart, and where it is.
@@ -253,6 +260,8 @@ pub struct AppStatus {
     /// Which wave it is at, from 1: the first that is not through. The last are the `Cluster`s that fit none of `spec.waves`. None: there are no
     /// waves, or all are through.
     pub wave: Option<i64>,
+    /// Those where something is not as Helm left it, and was not set back (`spec.drift`).
+    pub drifted: Option<i64>,
     /// Of those that are not as the spec says at most 16, the worst first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
@@ -313,6 +322,7 @@ pub enum AppState {
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Revision", type_ = "integer", json_path = ".status.release.revision"),
     printcolumn(name = "Version", type_ = "string", json_path = ".status.release.version"),
+    printcolumn(name = "Drift", type_ = "integer", json_path = ".status.drift.count"),
     printcolumn(
         name = "Status",
         type_ = "string",
@@ -382,7 +392,11 @@ pub struct AppInstallationStatus {
     pub message: Option<String>,
     /// UID of the Job whose result this is. It is deleted then.
     pub job: Option<String>,
-    /// Ready, Degraded.
+    /// What was found when drift was looked for last.
+    pub drift: Option<DriftStatus>,
+    /// When drift is looked for next, if that is about to begin.
+    pub check: Option<CheckStatus>,
+    /// Ready, Degraded, Drifted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions_schema")]
     pub conditions: Vec<Condition>,

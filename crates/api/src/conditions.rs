@@ -112,6 +112,9 @@ string_enum! {
         /// What the store gives back of an `EtcdBackup` that was proven is another snapshot, so it cannot be restored. Published only where
         /// a restore found that, and never taken back.
         Damaged,
+        /// What Helm left in the tenant of an app was changed or deleted since, and was not set back; the message says what. Published only of an
+        /// `AppInstallation` where that was looked for; it may be as late as `spec.drift.intervalSeconds` of the `App` says.
+        Drifted,
         /// Nothing that Berth looks at stands in the way of the next minor version: what it would say before it changes anything. It looks
         /// about once an hour. Published only where there is a next one, and none is being taken.
         UpgradeReady,
@@ -161,8 +164,11 @@ impl ConditionType {
     /// What an `EtcdBackup` publishes.
     pub const ETCD_BACKUP: &[Self] =
         &[Self::Ready, Self::Degraded, Self::Verified, Self::Damaged, Self::Reconciling, Self::Stalled];
-    /// What an `EtcdBackupSchedule`, an `EtcdRestore`, a `ClusterAccess`, an `App` and an `AppInstallation` publish.
+    /// What an `EtcdBackupSchedule`, an `EtcdRestore`, a `ClusterAccess` and an `App` publish.
     pub const ETCD_RESTORE: &[Self] = &[Self::Ready, Self::Degraded, Self::Reconciling, Self::Stalled];
+    /// What an `AppInstallation` publishes.
+    pub const APP_INSTALLATION: &[Self] =
+        &[Self::Ready, Self::Degraded, Self::Drifted, Self::Reconciling, Self::Stalled];
     /// Published only while they are `True`.
     pub const TRUE_OR_ABSENT: &[Self] = &[Self::Reconciling, Self::Stalled];
     /// Published only where there is something to judge.
@@ -174,6 +180,7 @@ impl ConditionType {
         Self::BackupReady,
         Self::Verified,
         Self::Damaged,
+        Self::Drifted,
         Self::UpgradeReady,
         Self::UpdateAvailable,
     ];
@@ -308,6 +315,10 @@ reasons! {
         BackupOverdue => "Describe the `EtcdBackupSchedule` that the message names, and its newest `EtcdBackup`.",
         /// An app could not be installed, upgraded or uninstalled in a tenant; the message says where, and has Helm's words. It is tried again.
         AppFailed => "Correct the chart, its values, or what the message names. `kubectl get appi -A` lists where it failed.",
+        /// What Helm left in a tenant was changed or deleted there since; the message says what. It is `Ready`.
+        Drifted => "Set it back in the tenant, or change the App so that it is meant. `spec.drift.mode: Repair` of the App has Berth set it back, and `spec.drift.ignore` names what others may change.",
+        /// What is in a tenant could not be compared with what Helm left there; the message says why. It is tried again at the next time.
+        DriftUnknown => "Correct what the message names. The annotation `berth.dev/check` of the App asks for another look.",
         /// Requests of pods are to follow what the pods use (`autoscaling`), and do not: the message says of which, and why. It is `Ready`.
         SizeHeld => "Do what the message says. Pods keep the requests that they have; nothing restarts.",
         /// etcd is being restored from a backup; the message says what that waits for. The API does not answer meanwhile.

@@ -49,7 +49,7 @@ const TABLE: &[Row] = &[
         conditions: ConditionType::ETCD_RESTORE,
         definition: || finish(App::crd(), "metrics-server", &[]),
     },
-    Row { kind: "AppInstallation", conditions: ConditionType::ETCD_RESTORE, definition: installation },
+    Row { kind: "AppInstallation", conditions: ConditionType::APP_INSTALLATION, definition: installation },
     Row { kind: "ClusterRevision", conditions: &[], definition: revision },
 ];
 

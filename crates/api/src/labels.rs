@@ -124,6 +124,10 @@ pub const APP_INSTALLATION_NAMESPACE: &str = "berth.dev/app-installation-namespa
 pub const APP_INSTALLATION_UID: &str = "berth.dev/app-installation-uid";
 /// On a Job: digest of what it is asked for, shortened.
 pub const APP_ASKED: &str = "berth.dev/app-asked";
+/// On a Job that looks for drift, in place of [`APP_INSTALLATION_UID`]: an older Berth, which knows no such Job, deletes it.
+pub const APP_CHECK_UID: &str = "berth.dev/app-check-uid";
+/// On an `App`: asks for a look for drift in all its `Cluster`s. The value is any new text.
+pub const CHECK: &str = "berth.dev/check";
 /// Label of a `Cluster`: when its changes of the version come, 0 to 9; lower ones first. Default 5.
 pub const WAVE: &str = "berth.dev/wave";
 /// On the control-plane namespace: the version towards which the tenant has the turn. Set before anything changes, and taken away when that

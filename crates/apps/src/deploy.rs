@@ -72,7 +72,7 @@ pub fn run(task: &Deploy, helm: &Helm, place: &Place) -> Result<Deployed, Proble
 }
 
 /// For a label.
-fn short(digest: &str) -> String {
+pub(crate) fn short(digest: &str) -> String {
     digest.chars().take(40).collect()
 }
 

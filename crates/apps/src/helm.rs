@@ -14,7 +14,7 @@ const AUTHORITIES: &str = "cas.pem";
 /// What Helm needs beside its own timeout.
 const MORE: Duration = Duration::from_mins(1);
 /// What is read of Helm's output, at the most.
-const MOST: u64 = 8 << 20;
+pub(crate) const MOST: u64 = 8 << 20;
 
 /// Helm, as it is called for a tenant.
 #[derive(Clone, Debug)]

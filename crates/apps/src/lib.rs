@@ -1,8 +1,10 @@
 //! The parts of `berth-apps`: one file a concern.
 
+mod api;
 mod cas;
 pub mod chart;
 pub mod deploy;
+pub mod drift;
 pub mod helm;
 pub mod place;
 pub mod problem;

@@ -7,7 +7,7 @@
 use berth_apps::helm::Helm;
 use berth_apps::place::Place;
 use berth_apps::secrets::Secrets;
-use berth_apps::{Problem, deploy, uninstall};
+use berth_apps::{Problem, deploy, drift, uninstall};
 use berth_contract::apps::{At, Outcome, TASK, Task};
 use berth_contract::jobs::GIVE_UP;
 use clap::{Parser, Subcommand};
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Debug, Parser)]
-#[command(name = "berth-apps", version, about = "Installs, upgrades and uninstalls a Helm chart in a tenant")]
+#[command(name = "berth-apps", version, about = "Installs, upgrades, compares and uninstalls a Helm chart in a tenant")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -64,5 +64,6 @@ fn task(place: &Place) -> Result<Outcome, Problem> {
     match task {
         Task::Deploy(task) => deploy::run(&task, &helm, place).map(Outcome::Deployed),
         Task::Uninstall(task) => uninstall::run(&task, &helm).map(|()| Outcome::Uninstalled),
+        Task::Check(task) => drift::run(&task, &helm, place).map(Outcome::Checked),
     }
 }

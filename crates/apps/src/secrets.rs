@@ -37,10 +37,15 @@ impl Secrets {
     /// The same without them.
     #[must_use]
     pub fn without(&self, mut problem: Problem) -> Problem {
-        for text in &self.0 {
-            problem.failure.message = problem.failure.message.replace(text, "[from a Secret]");
-        }
+        self.out_of(&mut problem.failure.message);
         problem
+    }
+
+    /// Takes them out of a text.
+    pub fn out_of(&self, message: &mut String) {
+        for text in &self.0 {
+            *message = message.replace(text, "[from a Secret]");
+        }
     }
 }
 

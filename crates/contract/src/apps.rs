@@ -1,9 +1,13 @@
 //! What the operator and `berth-apps` in a Job agree on: the task, which is in the environment, and the outcome, which is the container's
 //! termination message. Both are of the same Berth, but for a Job that runs while the operator is replaced.
 
+mod drift;
+
 use crate::jobs::{self, Said};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+pub use drift::{Check, Checked, Drifted, Ignored, Known, Object, What};
 
 /// Environment variable with the [`Task`] as JSON. It holds no secret.
 pub const TASK: &str = "BERTH_APPS_TASK";
@@ -40,6 +44,8 @@ pub enum Task {
     Deploy(Box<Deploy>),
     /// Have it be gone.
     Uninstall(Uninstall),
+    /// Compare what is there with what Helm left.
+    Check(Box<Check>),
 }
 
 impl Task {
@@ -48,6 +54,7 @@ impl Task {
         match self {
             Self::Deploy(task) => &task.release,
             Self::Uninstall(task) => &task.release,
+            Self::Check(task) => &task.release,
         }
     }
 }
@@ -127,6 +134,8 @@ pub enum Outcome {
     Deployed(Deployed),
     /// It is gone.
     Uninstalled,
+    /// It was compared.
+    Checked(Checked),
     /// It failed.
     Failed(Failure),
 }

@@ -122,6 +122,8 @@ fn work(world: &World, registry: &Registry) -> Result<()> {
         Ok(())
     })?;
 
+    drift(world, &inside, &path, &status)?;
+
     println!("    nobody but Berth writes an installation, and a bad version fails with its reason");
     world.kube.merge(&format!("{path}/web"), &json!({"spec": {"chart": chart("9.9.9")}}))?;
     until("it to have failed", || {
@@ -192,6 +194,45 @@ fn work(world: &World, registry: &Registry) -> Result<()> {
     })?;
     tenant.nothing_restarted()?;
     tenant.delete()
+}
+
+/// What somebody edits and deletes in the tenant is said, and then set back.
+fn drift(world: &World, inside: &Kube, path: &str, status: &dyn Fn() -> Result<Value>) -> Result<()> {
+    let app = format!("{path}/web");
+    let (map, deployment) =
+        (format!("{}/web", core("shop", "configmaps")), format!("{}/web", apps("shop", "deployments")));
+    let before = status()?["release"].clone();
+    let found = |count: i64, mended: bool| {
+        until("the drift to be said", || {
+            let drift = status()?["drift"].clone();
+            ensure!(
+                drift["count"] == count && drift["objects"].as_array().is_some_and(|all| all.len() == 2),
+                "{drift}"
+            );
+            ensure!(
+                drift["objects"].as_array().into_iter().flatten().all(|one| (one["mended"] == true) == mended),
+                "{drift}"
+            );
+            let live = world.kube.get(&app)?["status"].clone();
+            ensure!(live["drifted"] == i64::from(count > 0) && live["deployed"] == 1, "{live}");
+            Ok(())
+        })
+    };
+    println!("    an object that is edited and one that is deleted are said");
+    inside.merge(&map, &json!({"data": {"word": "edited"}}))?;
+    inside.delete(&deployment)?;
+    world.kube.merge(&app, &json!({"metadata": {"annotations": {"berth.dev/check": "1"}}}))?;
+    found(2, false)?;
+    ensure!(inside.get(&map)?["data"]["word"] == "edited", "a look changed it");
+
+    println!("    and set back");
+    world.kube.merge(&app, &json!({"spec": {"drift": {"mode": "Repair"}}}))?;
+    found(0, true)?;
+    ensure!(inside.get(&map)?["data"]["word"] == "three", "{}", inside.get(&map)?);
+    ensure!(inside.find(&deployment)?.is_some(), "the Deployment is missing");
+    let after = status()?["release"].clone();
+    ensure!(before == after, "{before} {after}: there is another revision");
+    Ok(())
 }
 
 /// The newest revision looks as one does on which whoever upgraded died: Helm goes by this label.

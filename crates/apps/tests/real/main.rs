@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "clients of others than the operator")]
 
+mod drift;
 mod world;
 
 use berth_contract::apps::{At, Deployed, Outcome};

@@ -1,12 +1,15 @@
 //! A tenant's API server, a chart repository, and `berth-apps`.
 
-use berth_contract::apps::{Chart, Deploy, Outcome, Release, TASK, Task, Uninstall, files};
+use berth_contract::apps::{Chart, Check, Deploy, Deployed, Outcome, Release, TASK, Task, Uninstall, files};
 use berth_testkit::ApiServer;
 use berth_testkit::apiserver::binary;
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::Api;
-use kube::api::ListParams;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::fmt::Debug;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -27,6 +30,7 @@ metadata:
   name: web
 data:
   word: {{ .Values.word | quote }}
+  other: fixed
   {{- if .Values.broken }}{{ fail .Values.broken }}{{ end }}
 {{- if .Values.hang }}
 ---
@@ -40,6 +44,42 @@ spec:
     spec:
       restartPolicy: Never
       containers: [{name: c, image: none}]
+{{- end }}
+{{- if .Values.more }}
+{{- $ca := genCA "web" 1 }}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: web}
+stringData: {word: "{{ .Values.word }}", password: "{{ randAlphaNum 20 }}", ca: {{ $ca.Cert | quote }}}
+---
+apiVersion: v1
+kind: List
+items:
+  - apiVersion: v1
+    kind: Service
+    metadata: {name: web, annotations: {"helm.sh/resource-policy": keep}}
+    spec: {selector: {app: web}, ports: [{port: 80}]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: "web:{{ .Release.Namespace }}"}
+rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      hostNetwork: no
+      nodeSelector: null
+      containers:
+        - {name: c, image: none, resources: {limits: {cpu: 1000m, memory: 1024Mi}}, volumeMounts: [{name: v, mountPath: /v, readOnly: yes}]}
+      volumes: [{name: v, configMap: {name: web, defaultMode: 0640}}]
 {{- end }}
 "#;
 
@@ -118,6 +158,50 @@ impl World {
 
     pub(crate) fn run_uninstall(&self) -> (Outcome, i32) {
         self.ended(&Task::Uninstall(Uninstall { release: self.release() }))
+    }
+
+    /// That what is there be compared with what was deployed.
+    pub(crate) fn check(&self, deployed: &Deployed) -> Check {
+        let (chart_digest, values_digest) = (deployed.chart_digest.clone(), deployed.values_digest.clone());
+        Check { release: self.release(), chart_digest, values_digest, ..Check::default() }
+    }
+
+    pub(crate) fn run_check(&self, task: &Check) -> (Outcome, i32) {
+        self.ended(&Task::Check(Box::new(task.clone())))
+    }
+
+    fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        let (runtime, server) = server();
+        let _inside = runtime.enter();
+        Api::namespaced(server.client(), &self.namespace)
+    }
+
+    /// An object, as somebody sees it.
+    pub(crate) fn get<K>(&self, name: &str) -> Option<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
+    {
+        server().0.block_on(self.api::<K>().get_opt(name)).unwrap()
+    }
+
+    /// Somebody changes an object.
+    pub(crate) fn edit<K>(&self, name: &str, change: &Value)
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
+    {
+        let params = PatchParams::apply("kubectl-edit");
+        server().0.block_on(self.api::<K>().patch(name, &params, &Patch::Merge(change))).unwrap();
+    }
+
+    /// Somebody deletes an object.
+    pub(crate) fn delete<K>(&self, name: &str)
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
+    {
+        drop(server().0.block_on(self.api::<K>().delete(name, &DeleteParams::default())).unwrap());
     }
 
     fn ended(&self, task: &Task) -> (Outcome, i32) {

@@ -65,6 +65,8 @@ struct InCluster {
     /// Since when that release is there.
     since: Option<String>,
     message: String,
+    /// What there is not as Helm left it.
+    drift: Option<String>,
 }
 
 /// The `Cluster` that a word means.
@@ -196,7 +198,16 @@ fn tenants(app: &App, installations: &[AppInstallation]) -> Vec<InCluster> {
         if listed.state == AppState::Queued && all.iter().all(|it| it.cluster != cluster) {
             let (app, message) = (of.clone(), listed.message.clone());
             let state = AppState::Queued;
-            all.push(InCluster { app, cluster, state, revision: None, version: None, since: None, message });
+            all.push(InCluster {
+                app,
+                cluster,
+                state,
+                revision: None,
+                version: None,
+                since: None,
+                message,
+                drift: None,
+            });
         }
     }
     all.sort_by(|a, b| a.cluster.cmp(&b.cluster));
@@ -214,6 +225,9 @@ fn installed(it: &AppInstallation) -> InCluster {
         version: release.map(|release| release.version.clone()),
         since: release.and_then(|release| release.since.as_ref()).map(|at| at.0.to_string()),
         message: find(&status.conditions, ConditionType::Ready).map(|ready| ready.message.clone()).unwrap_or_default(),
+        drift: find(&status.conditions, ConditionType::Drifted)
+            .filter(|drifted| drifted.status == "True")
+            .map(|drifted| drifted.message.clone()),
     }
 }
 
@@ -248,7 +262,10 @@ fn table(all: &[InCluster], now: Timestamp) -> String {
             it.revision.map_or_else(|| "-".to_owned(), |revision| revision.to_string()),
             safe(it.version.as_deref().unwrap_or("-")),
             since.map_or_else(|| "-".to_owned(), |at| age::age(at, now)),
-            if it.state == AppState::Deployed { String::new() } else { safe(&it.message) },
+            match it.state {
+                AppState::Deployed => safe(it.drift.as_deref().unwrap_or_default()),
+                _ => safe(&it.message),
+            },
         ]
     });
     output::table(["APP", "CLUSTER", "STATE", "REVISION", "VERSION", "SINCE", ""], rows)

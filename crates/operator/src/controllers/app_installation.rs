@@ -3,7 +3,7 @@
 use super::driver::{Controller, Observation, Observed, Request};
 use super::watches::Watches;
 use crate::context::Context;
-use berth_api::app::AppInstallation;
+use berth_api::app::{App, AppInstallation};
 use berth_api::{Cluster, labels, names};
 use berth_kubeio::observe_installation;
 use berth_plan::MetaCluster;
@@ -29,8 +29,13 @@ impl Controller for AppInstallation {
             let name = own.labels.as_ref().and_then(|all| all.get(labels::CLUSTER_NAME));
             own.namespace == cluster.namespace && name == cluster.name.as_ref()
         };
+        // Its annotation asks for a look for drift.
+        let is_of = |own: &ObjectMeta, app: &ObjectMeta| {
+            let label = |name: &str| own.labels.as_ref().and_then(|all| all.get(name));
+            label(labels::APP) == app.name.as_ref() && label(labels::APP_NAMESPACE) == app.namespace.as_ref()
+        };
         // A Job tells of its pods' ends.
-        watches.metadata::<Job>().on::<Cluster>(means)
+        watches.metadata::<Job>().on::<Cluster>(means).on::<App>(is_of)
     }
 
     /// By labels, in a control-plane namespace.

@@ -12,6 +12,8 @@ pub(super) struct InstallationMetrics {
     phase: String,
     /// Tries that failed in a row.
     failures: i64,
+    /// Objects that are not as Helm left them. None: nobody looked.
+    drifted: Option<i64>,
 }
 
 impl InstallationMetrics {
@@ -20,6 +22,7 @@ impl InstallationMetrics {
         let said = || Self {
             phase: status["phase"].as_str().unwrap_or_default().to_owned(),
             failures: status["failures"].as_i64().unwrap_or_default(),
+            drifted: status["drift"]["count"].as_i64(),
         };
         (key.kind == Kind::AppInstallation).then(said)
     }
@@ -32,12 +35,19 @@ pub(super) fn register<'a>(
 ) {
     let phases = Family::<[(&'static str, String); 1], Gauge>::default();
     let failures = Family::<[(&'static str, String); 2], Gauge>::default();
+    let drifted = Family::<[(&'static str, String); 2], Gauge>::default();
     for (key, said) in all {
         phases.get_or_create(&[("phase", said.phase.clone())]).inc();
         let namespace = key.namespace.clone().unwrap_or_default();
-        failures.get_or_create(&[("namespace", namespace), ("name", key.name.clone())]).set(said.failures);
+        let labels = [("namespace", namespace), ("name", key.name.clone())];
+        failures.get_or_create(&labels).set(said.failures);
+        if let Some(count) = said.drifted {
+            drifted.get_or_create(&labels).set(count);
+        }
     }
     registry.register("app_installations", "AppInstallations, by phase", phases);
     let what = "Tries of an AppInstallation that failed in a row, until one succeeds or what is asked for changes";
     registry.register("app_installation_failures", what, failures);
+    let what = "Objects of an AppInstallation that are not as Helm left them, and were not set back, when that was looked for last";
+    registry.register("app_drifted_objects", what, drifted);
 }

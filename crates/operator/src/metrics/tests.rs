@@ -34,7 +34,7 @@ fn an_object_is_there_as_its_status_says_until_it_is_gone() {
 fn installations_of_apps_are_counted_by_phase_until_they_are_gone() {
     let metrics = Metrics::default();
     let key = |name: &str| ObjectKey::namespaced(Kind::AppInstallation, "team-a", name);
-    metrics.tenants.say(&key("a"), &json!({"phase": "Deployed"}));
+    metrics.tenants.say(&key("a"), &json!({"phase": "Deployed", "drift": {"count": 2}}));
     metrics.tenants.say(&key("b"), &json!({"phase": "Failed", "failures": 3}));
     metrics.tenants.say(&ObjectKey::namespaced(Kind::Cluster, "team-a", "acme"), &json!({"phase": "Ready"}));
     let text = metrics.text();
@@ -45,6 +45,8 @@ fn installations_of_apps_are_counted_by_phase_until_they_are_gone() {
     let failures =
         |name: &str, n| format!("berth_app_installation_failures{{namespace=\"team-a\",name=\"{name}\"}} {n}\n");
     assert!(text.contains(&failures("a", 0)) && text.contains(&failures("b", 3)), "{text}");
+    let drifted = |name: &str| format!("berth_app_drifted_objects{{namespace=\"team-a\",name=\"{name}\"}}");
+    assert!(text.contains(&format!("{} 2\n", drifted("a"))) && !text.contains(&drifted("b")), "{text}");
     metrics.tenants.forget(&key("b"));
     assert!(!metrics.text().contains("phase=\"Failed\""));
 }

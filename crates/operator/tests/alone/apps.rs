@@ -4,7 +4,8 @@
 use crate::backup::gone;
 use crate::common::{Running, SOON, SYSTEM, Team, alone_at_a_server, settings};
 use anyhow::{Context as _, ensure};
-use berth_api::apps::{Deployed, Outcome, TASK, Task};
+use berth_api::app::Drift;
+use berth_api::apps::{Checked, Deployed, Drifted, Object, Outcome, TASK, Task, What};
 use berth_api::conditions::ConditionType;
 use berth_api::{App, AppInstallation, labels, names};
 use berth_plan::settings::Apps;
@@ -79,10 +80,21 @@ async fn an_app_is_installed_upgraded_and_uninstalled_by_jobs() {
     let app = json!({
         "apiVersion": "berth.dev/v1alpha1", "kind": "App", "metadata": {"name": "web"},
         "spec": {
-            "clusterSelector": {}, "namespace": "shop", "values": {"replicas": 1}, "required": true,
+            "clusterSelector": {}, "namespace": "shop", "values": {"replicas": 1}, "required": true, "drift": {"mode": "Ignore"},
             "chart": {"oci": "oci://reg.example.com:5000/charts/web", "version": "1.0.0"},
         },
     });
+    let paths = json!([{"kind": "Secret", "paths": ["data"]}]);
+    for (drift, says) in [
+        (json!({"intervalSeconds": 10}), "should be greater than or equal to 600"),
+        (json!({"ignore": paths}), "should match"),
+        (json!({"ignore": [{"kind": "secrets"}]}), "should match"),
+    ] {
+        let mut bad = app.clone();
+        bad["spec"]["drift"] = drift;
+        let refused = all.create(&PostParams::default(), &serde_json::from_value(bad).unwrap()).await;
+        assert!(refused.as_ref().is_err_and(|e| e.to_string().contains(says)), "{refused:?}");
+    }
     all.create(&PostParams::default(), &serde_json::from_value(app).unwrap()).await.unwrap();
     let installations: Api<AppInstallation> = Api::namespaced(team.client.clone(), &team.ns);
     let name = names::app_installation(&team.ns, "web", "acme");
@@ -122,6 +134,22 @@ async fn an_app_is_installed_upgraded_and_uninstalled_by_jobs() {
     ends(&team, &job, deploys, &deployed(2)).await;
     settled(2).await;
     assert!(team.inside::<Secret>().get_opt(&job).await.unwrap().is_none(), "no key stays");
+
+    // Looked at because somebody asks for it, which holds up nobody.
+    let look = json!({"metadata": {"annotations": {labels::CHECK: "now"}}, "spec": {"drift": {"mode": "Report"}}});
+    all.patch("web", &PatchParams::default(), &Patch::Merge(&look)).await.unwrap();
+    let object = Object { kind: "Service".into(), namespace: "shop".into(), name: "web".into() };
+    let missing = Drifted { object, what: What::Missing, ..Drifted::default() };
+    let found = Outcome::Checked(Checked { count: 1, objects: vec![missing], ..Checked::default() });
+    ends(&team, &job, |task| matches!(task, Task::Check(check) if check.release.name == "web"), &found).await;
+    let said = eventually(SOON, "drift to be said", async || {
+        let drift = installations.get(&name).await?.status.and_then(|s| s.drift).context("no drift")?;
+        ensure!(drift.count == Some(1) && drift.objects[0].what == Drift::Missing, "{drift:?}");
+        let status = all.get("web").await?.status.context("no status")?;
+        ensure!(status.drifted == Some(1) && status.deployed == Some(1), "{status:?}");
+        Ok(())
+    });
+    said.await.unwrap_or_else(|e| panic!("{e:#}"));
 
     all.delete("web", &DeleteParams::default()).await.unwrap();
     ends(&team, &job, |task| matches!(task, Task::Uninstall(_)), &Outcome::Uninstalled).await;

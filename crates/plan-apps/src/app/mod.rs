@@ -53,6 +53,8 @@ struct InTenant {
     wanted: bool,
     state: AppState,
     message: String,
+    /// Something there is not as Helm left it.
+    drifted: bool,
 }
 
 /// Decides for an `App`.
@@ -227,7 +229,7 @@ fn in_tenant(cluster: &ObjectKey, place: &Place, there: Option<&AppInstallation>
     let (cluster, wanted) = (cluster.clone(), place.wanted);
     let queued = |message: &str| {
         let message = before.unwrap_or(message).to_owned();
-        InTenant { cluster: cluster.clone(), wanted, state: AppState::Queued, message }
+        InTenant { cluster: cluster.clone(), wanted, state: AppState::Queued, message, drifted: false }
     };
     let Some((installation, there)) = there.zip(place.there.as_ref()) else { return queued("its turn has not come") };
     if !there.is_newest && there.state != AppState::Deleting && place.wanted {
@@ -237,7 +239,9 @@ fn in_tenant(cluster: &ObjectKey, place: &Place, there: Option<&AppInstallation>
     let said = conditions::find(conditions, ConditionType::Ready).filter(|_| is_observed(installation));
     let message = said.map_or_else(|| "nothing is known of it yet".to_owned(), |ready| ready.message.clone());
     let state = if place.wanted { there.state } else { AppState::Deleting };
-    InTenant { cluster, wanted, state, message }
+    let drift = installation.status.as_ref().and_then(|status| status.drift.as_ref());
+    let drifted = drift.is_some_and(|drift| drift.count.is_some_and(|count| count > 0)) && is_observed(installation);
+    InTenant { cluster, wanted, state, message, drifted }
 }
 
 fn delete(there: &AppInstallation) -> Action {

@@ -29,6 +29,7 @@ pub(super) fn status(input: Input<'_, App>, planned: &AppPlan, failure: Option<&
         queued: count(AppState::Queued),
         deleting: count(AppState::Deleting),
         wave: planned.wave.and_then(|wave| i64::try_from(wave + 1).ok()),
+        drifted: i64::try_from(planned.tenants.iter().filter(|tenant| tenant.drifted).count()).ok(),
         clusters: listed.into_iter().take(LISTED).map(listed_as).collect(),
         conditions: verdicts::publish(
             &old.conditions,
@@ -55,7 +56,11 @@ fn of(planned: &AppPlan, state: AppState) -> impl Iterator<Item = &InTenant> {
 
 /// The first few of them, by name.
 fn named(planned: &AppPlan, state: AppState) -> String {
-    let all: Vec<&InTenant> = of(planned, state).collect();
+    names(of(planned, state))
+}
+
+fn names<'p>(tenants: impl Iterator<Item = &'p InTenant>) -> String {
+    let all: Vec<&InTenant> = tenants.collect();
     let names: Vec<String> = all
         .iter()
         .take(NAMED)
@@ -111,5 +116,13 @@ fn said(spec: &AppSpec, planned: &AppPlan, failure: Option<&Failure>) -> Vec<Ver
         1 => "deployed in 1 Cluster".to_owned(),
         count => format!("deployed in {count} Clusters"),
     };
+    let drifted: Vec<&InTenant> = planned.tenants.iter().filter(|tenant| tenant.drifted).collect();
+    if drifted.is_empty() {
+        return verdicts::both(Some(true), false, Reason::AsExpected, message);
+    }
+    let message = format!(
+        "{message}. Not as Helm left it in {}: the condition Drifted of the AppInstallation there says what",
+        names(drifted.into_iter())
+    );
     verdicts::both(Some(true), false, Reason::AsExpected, message)
 }

@@ -399,6 +399,11 @@ pub(crate) fn situations() -> Vec<berth_testkit::situations::Situation> {
         ("a Cluster gets it", |_| {}),
         ("its Job runs in a Cluster", |w| w.says("acme", phase::RUNNING, 0)),
         ("it is deployed", |w| w.says("acme", phase::DEPLOYED, 0)),
+        ("something of it was changed in a Cluster", |w| {
+            w.says("acme", phase::DEPLOYED, 0);
+            let live = w.observed.objects.values_mut().find(|live| live["spec"]["cluster"]["name"] == "acme");
+            live.expect("its installation")["status"]["drift"] = json!({"count": 2});
+        }),
         ("a Cluster waits for something of its own", |w| w.says("acme", phase::WAITING, 0)),
         ("a Cluster is no longer selected", |w| {
             let selector = ClusterSelector {

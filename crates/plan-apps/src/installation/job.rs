@@ -4,7 +4,7 @@ use super::InstallationInput;
 use crate::objects::find;
 use crate::values::{self, Problem, TenantFacts};
 use berth_api::app::{APP_SECRET, AppRelease};
-use berth_api::apps::{Chart, Deploy, Release, TASK, Task, Uninstall, files};
+use berth_api::apps::{Chart, Check, Deploy, Release, TASK, Task, Uninstall, files};
 use berth_api::conditions::Reason;
 use berth_api::{Cluster, labels, names};
 use berth_pki::{CertSpec, Usage};
@@ -36,7 +36,7 @@ pub(super) struct Asked {
 }
 
 /// The release of the spec, as the program is told. What the `App` leaves out was filled in.
-fn release(input: InstallationInput<'_>) -> Release {
+pub(super) fn release(input: InstallationInput<'_>) -> Release {
     let asked = &input.object.spec.release;
     let name = asked.release_name.clone().unwrap_or_else(|| input.object.spec.app.name.clone());
     let namespace = asked.namespace.clone().unwrap_or_else(|| "default".to_owned());
@@ -113,6 +113,15 @@ pub(super) fn uninstall(input: InstallationInput<'_>) -> Asked {
     Asked { digest: digest(&json!({"task": task})), task, copies: vec![] }
 }
 
+/// That what is there be compared. It has the values of Secrets to keep them out of messages, and no login of a registry. `deployed`: what was asked for.
+pub(super) fn check(check: Check, deployed: &Asked) -> Asked {
+    let is_values =
+        |entry: &&SecretEntry| matches!(entry, SecretEntry::Copy { name, .. } if name.starts_with("values-"));
+    let copies = deployed.copies.iter().filter(is_values).cloned().collect();
+    let task = Task::Check(Box::new(check));
+    Asked { digest: digest(&json!({"task": task})), task, copies }
+}
+
 /// Short enough for a label.
 fn digest(of: &Value) -> String {
     let mut digest = sha256(of.to_string().as_bytes());
@@ -175,7 +184,11 @@ impl Asked {
             Volume::new("scratch", "/scratch", json!({"emptyDir": {"sizeLimit": SCRATCH}})),
             Volume::new("app", "/etc/berth/app", json!({"secret": {"secretName": key.name, "defaultMode": 0o440}})),
         ];
-        let labels = vec![(labels::APP_INSTALLATION_UID, input.uid()), (labels::APP_ASKED, &*self.digest)];
+        let of = match self.task {
+            Task::Check(_) => labels::APP_CHECK_UID,
+            Task::Deploy(_) | Task::Uninstall(_) => labels::APP_INSTALLATION_UID,
+        };
+        let labels = vec![(of, input.uid()), (labels::APP_ASKED, &*self.digest)];
         let (key, pod) = (key.clone(), Map::new());
         Ok(JobShape { key, labels, container, volumes, pod, retries: 2, ttl: None })
     }

@@ -2,6 +2,7 @@
 //! becomes the status. At rest there is no Job. What is asked for is on record before a Job is made for it.
 
 mod deletion;
+mod drift;
 mod job;
 mod status;
 mod target;
@@ -10,7 +11,7 @@ mod target;
 pub(crate) mod tests;
 
 use crate::requeue::{AT_REST, RUNNING, SLOW, WAITING};
-use berth_api::app::{AppInstallationStatus, phase};
+use berth_api::app::{AppInstallationStatus, CheckStatus, phase};
 use berth_api::apps::Outcome;
 use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::{AppInstallation, labels, names};
@@ -43,6 +44,8 @@ pub struct InstallationPlan {
     pub requeue_after: Option<SignedDuration>,
     /// What is asked for, and is to be on record.
     asked: Option<String>,
+    /// A look for drift that is about to begin, and is to be on record.
+    check: Option<CheckStatus>,
     /// What a Job came to.
     result: Option<JobResult>,
     /// The phase for people.
@@ -56,6 +59,8 @@ struct JobResult {
     job: String,
     /// What it was asked for.
     asked: String,
+    /// Whether it looked for drift.
+    is_check: bool,
     /// What came of it.
     outcome: Outcome,
 }
@@ -173,11 +178,19 @@ fn deploy(input: InstallationInput<'_>, stage: &mut Stage, out: &mut Installatio
     let job = input.target().job;
     stage.owns.push(job.clone());
     (out.phase, out.requeue_after) = (phase::WAITING, Some(WAITING));
+    let status = input.status();
+    let is_there = |asked: &Asked| {
+        let said = |of: Option<&String>| of == Some(&asked.digest);
+        said(status.asked.as_ref()) && said(status.release.as_ref().map(|there| &there.asked))
+    };
     if let Some(state) = look_at_job(input, &job, stage, out, "its Job to install or upgrade it") {
         stage.state = state;
+        // What is compared is there meanwhile.
+        if input.owner().get(&job).is_some_and(drift::is_check) && asked(input).is_some_and(|asked| is_there(&asked)) {
+            (stage.state, out.phase) = (State::Ready, phase::DEPLOYED);
+        }
         return;
     }
-    let status = input.status();
     stage.state = match input.target().tenant(input.observed, &input.object.spec.cluster.uid) {
         // Its App, which sees that too, deletes it.
         Tenant::Gone => {
@@ -186,10 +199,10 @@ fn deploy(input: InstallationInput<'_>, stage: &mut Stage, out: &mut Installatio
         }
         Tenant::There { epoch, waits } => {
             let asked = job::deploy(input, epoch.unwrap_or_default());
-            let is_there = |asked: &Asked| status.release.as_ref().is_some_and(|there| there.asked == asked.digest);
             match (asked, waits) {
-                (Ok(asked), _) if is_there(&asked) => {
+                (Ok(asked), waits) if is_there(&asked) => {
                     (out.phase, out.requeue_after) = (phase::DEPLOYED, Some(AT_REST));
+                    drift::plan(input, &asked, waits.is_some(), stage, out);
                     State::Ready
                 }
                 // A tenant that sleeps may do so for weeks.
@@ -207,6 +220,14 @@ fn deploy(input: InstallationInput<'_>, stage: &mut Stage, out: &mut Installatio
     }
 }
 
+/// What is asked of the tenant, as far as it can be said.
+fn asked(input: InstallationInput<'_>) -> Option<Asked> {
+    match input.target().tenant(input.observed, &input.object.spec.cluster.uid) {
+        Tenant::There { epoch, .. } => job::deploy(input, epoch.unwrap_or_default()).ok(),
+        Tenant::Gone => None,
+    }
+}
+
 /// Looks after a Job that is there. None: there is none.
 fn look_at_job(
     input: InstallationInput<'_>,
@@ -218,12 +239,15 @@ fn look_at_job(
     let owner = input.owner();
     if let Some(live) = owner.get(job) {
         let is_recorded = input.status().job.as_deref() == Some(uid(live));
-        if is_recorded || deleting(live) || label(live, labels::APP_INSTALLATION_UID) != Some(input.uid()) {
+        let of = if drift::is_check(live) { labels::APP_CHECK_UID } else { labels::APP_INSTALLATION_UID };
+        if is_recorded || deleting(live) || label(live, of) != Some(input.uid()) {
             owner.clean(stage, job);
             out.requeue_after = Some(SOON);
             return Some(State::waiting(format!("{job}, which is over, to be gone")));
         }
     }
+    let is_check = owner.get(job).is_some_and(drift::is_check);
+    let does = if is_check { "its Job to look for drift" } else { does };
     let outcome = match owner.status(job, does) {
         JobStatus::Absent => return None,
         JobStatus::Foreign(state) => return Some(state),
@@ -236,7 +260,7 @@ fn look_at_job(
     };
     let live = owner.get(job)?;
     let asked = label(live, labels::APP_ASKED).unwrap_or_default().to_owned();
-    out.result = Some(JobResult { job: uid(live).to_owned(), asked, outcome });
+    out.result = Some(JobResult { job: uid(live).to_owned(), asked, is_check, outcome });
     out.phase = phase::RUNNING;
     Some(State::waiting("its result to be recorded"))
 }

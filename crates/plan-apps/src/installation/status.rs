@@ -1,7 +1,7 @@
 //! What an `AppInstallation` says of itself.
 
-use super::{InstallationInput, InstallationPlan, JobResult};
-use berth_api::app::{AppInstallationStatus, ReleaseStatus, phase};
+use super::{InstallationInput, InstallationPlan, JobResult, drift};
+use berth_api::app::{AppInstallationStatus, DriftMode, DriftStatus, ReleaseStatus, phase};
 use berth_api::apps::{Deployed, Outcome};
 use berth_api::conditions::{Reason, Verdict};
 use berth_plan::{Failure, verdicts};
@@ -23,17 +23,34 @@ pub(super) fn status(
     if let Some(asked) = &planned.asked {
         new.asked = Some(asked.clone());
         (new.failures, new.failed_at, new.message) = (None, None, None);
+        // What was found is of what was there before.
+        let request = new.drift.take().and_then(|drift| drift.request);
+        new.drift = request.map(|request| DriftStatus { request: Some(request), ..DriftStatus::default() });
+        new.check = None;
+    }
+    if let Some(check) = &planned.check {
+        new.check = Some(check.clone());
     }
     if let Some(result) = &planned.result {
         record(input, &mut new, result);
     }
-    new.conditions = verdicts::publish(&old.conditions, said(planned, &new, failure), generation, input.now, false);
+    let spec = &input.object.spec.release.drift;
+    if spec.mode == DriftMode::Ignore {
+        (new.drift, new.check) = (None, None);
+    }
+    let mut said = said(planned, &new, failure);
+    said.extend(drift::verdict(spec, &new).filter(|_| planned.phase != phase::DELETING));
+    new.conditions = verdicts::publish(&old.conditions, said, generation, input.now, false);
     new
 }
 
 /// Takes in how a Job ended.
 fn record(input: InstallationInput<'_>, status: &mut AppInstallationStatus, result: &JobResult) {
     status.job = Some(result.job.clone());
+    if result.is_check {
+        drift::record(input, status, &result.outcome);
+        return;
+    }
     match &result.outcome {
         Outcome::Failed(failure) => {
             status.failures = Some(status.failures.unwrap_or_default().saturating_add(1));
@@ -54,6 +71,8 @@ fn record(input: InstallationInput<'_>, status: &mut AppInstallationStatus, resu
             status.message = Some(deployed.mended.clone()).filter(|mended| !mended.is_empty());
             status.phase = Some(phase::DEPLOYED.to_owned());
         }
+        // Only a look for drift says so.
+        Outcome::Checked(_) => {}
     }
 }
 
@@ -90,7 +109,7 @@ fn said(planned: &InstallationPlan, new: &AppInstallationStatus, failure: Option
         return verdicts::deleting(sentence.as_ref().map(|(_, text)| text.as_str()));
     }
     match (&planned.result, new.phase.as_deref()) {
-        (Some(JobResult { outcome: Outcome::Failed(failure), .. }), _) => {
+        (Some(JobResult { outcome: Outcome::Failed(failure), is_check: false, .. }), _) => {
             verdicts::both(Some(false), true, Reason::AppFailed, &*failure.message)
         }
         (_, Some(phase::FAILED)) => {

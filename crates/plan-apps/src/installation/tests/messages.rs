@@ -1,6 +1,9 @@
 //! Situations of an `AppInstallation`, for docs/reference/messages.md.
 
+use super::drift::{checked, deployed as at_rest, found, until_check};
 use super::*;
+use berth_api::app::DriftMode;
+use berth_api::apps::{Checked, Drifted, What};
 use berth_testkit::situations::Situation;
 
 type Change = fn(&mut Fixture);
@@ -27,6 +30,58 @@ pub(crate) fn situations() -> Vec<Situation> {
             w.settle();
             let message = "release web in namespace shop of the tenant is not of this App".to_owned();
             w.ends(&Outcome::Failed(Failure { at: At::Foreign, message }));
+        }),
+        ("something of it was changed, and something deleted", |w| {
+            looked(w, DriftMode::Report, || {
+                let changed = found(
+                    "Deployment",
+                    "web",
+                    What::Changed,
+                    &["/spec/replicas", "/spec/template/spec/containers/0/image"],
+                );
+                let more = ["a", "b", "c"].map(|name| found("ConfigMap", name, What::Missing, &[]));
+                checked([changed].into_iter().chain(more).collect())
+            });
+        }),
+        ("what was changed was set back", |w| {
+            looked(w, DriftMode::Repair, || {
+                checked(vec![Drifted {
+                    mended: true,
+                    ..found("Service", "web", What::Changed, &["/spec/ports/0/port"])
+                }])
+            });
+        }),
+        ("somebody else keeps changing it", |w| {
+            for times in 0..4 {
+                looked(w, DriftMode::Repair, || {
+                    let mended = times < 3;
+                    checked(vec![Drifted { mended, ..found("Service", "web", What::Changed, &["/spec/ports/0/port"]) }])
+                });
+            }
+        }),
+        ("another release has something of it, and something cannot be compared", |w| {
+            looked(w, DriftMode::Repair, || {
+                let taken = Drifted { message: "shop/other".into(), ..found("Service", "web", What::Taken, &[]) };
+                let why = "it says 400: admission webhook \"x.example.com\" does not support dry run".to_owned();
+                checked(vec![taken, Drifted { message: why, ..found("Widget", "web", What::Refused, &[]) }])
+            });
+        }),
+        ("its release was uninstalled by somebody else", |w| {
+            looked(w, DriftMode::Report, || {
+                Outcome::Checked(Checked { replaced: "it is not there any more".into(), ..Checked::default() })
+            });
+        }),
+        ("nothing of it was changed", |w| looked(w, DriftMode::Report, || checked(vec![]))),
+        ("its tenant did not answer as it was to be compared", |w| {
+            looked(w, DriftMode::Report, || {
+                let message = "the tenant's API: it says 503: apiserver not ready".to_owned();
+                Outcome::Failed(Failure { at: At::Tenant, message })
+            });
+        }),
+        ("it is changed while it is compared", |w| {
+            *w = at_rest(DriftMode::Report);
+            until_check(w);
+            w.change(|release| release.wait = true);
         }),
         ("its App is gone", |w| drop(w.observed.objects.remove(&w.target().app))),
         ("its Cluster is gone", |w| drop(w.observed.objects.remove(&w.target().cluster))),
@@ -102,6 +157,16 @@ fn of(text: &'static str, change: Change) -> Situation {
         world.settle();
     }
     Situation::of("AppInstallation", text, &world.object)
+}
+
+/// Deployed, and looked at for drift with that outcome.
+fn looked(world: &mut Fixture, mode: DriftMode, outcome: impl Fn() -> Outcome) {
+    if world.object.status.is_none() {
+        *world = at_rest(mode);
+    }
+    until_check(world);
+    world.ends(&outcome());
+    world.settle();
 }
 
 fn live<'w>(world: &'w mut Fixture, key: &ObjectKey) -> &'w mut Value {

@@ -1,5 +1,6 @@
 //! What an `AppInstallation` does in each situation, from observation to status.
 
+mod drift;
 pub(crate) mod messages;
 
 use super::*;

@@ -1,0 +1,216 @@
+//! Compares what is in a tenant with what Helm left there, by a dry run of what Helm would apply, and sets it back if it is to. Helm itself is not asked for
+//! that: its own dry run ends before it would apply.
+
+mod fields;
+mod kinds;
+mod manifest;
+mod report;
+
+use crate::api::{Answer, Api};
+use crate::deploy::short;
+use crate::helm::Helm;
+use crate::place::Place;
+use crate::problem::Problem;
+use crate::release::{self, Seen};
+use crate::secrets::Secrets;
+use crate::state::{Marks, Step, decide};
+use berth_contract::apps::{At, Check, Checked, Drifted, Object, What, files};
+use kinds::{Kinds, Resource};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+/// How long all of it may take.
+const LIMIT: Duration = Duration::from_mins(10);
+/// How often a difference is looked at: controllers write between two requests, and what they write is none the second time.
+const LOOKS: usize = 2;
+
+/// Does it.
+///
+/// # Errors
+///
+/// The tenant does not answer, or what Helm has recorded cannot be read.
+pub fn run(task: &Check, helm: &Helm, place: &Place) -> Result<Checked, Problem> {
+    let until = Instant::now() + LIMIT;
+    let seen = release::read(helm, &task.release, Duration::from_secs(place.patience))?;
+    if let Some(replaced) = replaced(task, &seen) {
+        return Ok(Checked { replaced, ..Checked::default() });
+    }
+    let objects = manifest::read(helm, place, &task.release, seen.revision())?;
+    let api = Api::new(&place.secret.join(files::KUBECONFIG))?;
+    let mut tenant = Tenant { api, kinds: Kinds::default(), task, until };
+    let mut found = vec![];
+    for object in objects {
+        found.extend(tenant.compare(object)?);
+    }
+    if task.repair {
+        tenant.mend(&mut found)?;
+    }
+    let mut all: Vec<Drifted> = found.into_iter().map(|found| found.told).collect();
+    all.sort_by_key(|one| !report::is_known(one, &task.known));
+    // An API server quotes what it refuses.
+    let secrets = Secrets::read(&place.secret);
+    all.iter_mut().for_each(|one| secrets.out_of(&mut one.message));
+    Ok(report::checked(all))
+}
+
+/// Why the release is not what was deployed. None: it is.
+fn replaced(task: &Check, seen: &Seen) -> Option<String> {
+    let wanted = Marks {
+        installation: task.release.installation.clone(),
+        chart: short(&task.chart_digest),
+        values: short(&task.values_digest),
+    };
+    let newest = seen.history.last().map(|newest| format!("revision {} is {}", newest.revision, newest.status));
+    match (decide(&seen.history, &seen.marks, &wanted, false), newest) {
+        (Step::Nothing, _) => None,
+        (_, None) => Some("it is not there any more".to_owned()),
+        (Step::Refuse, Some(newest)) => Some(format!("{newest}, and not of this App")),
+        (_, Some(newest)) => Some(format!("{newest}, and not as Berth deployed it")),
+    }
+}
+
+/// An object that is not as Helm left it.
+struct Found {
+    told: Drifted,
+    /// What would be applied.
+    wanted: Value,
+}
+
+/// Where is compared.
+struct Tenant<'t> {
+    api: Api,
+    kinds: Kinds,
+    task: &'t Check,
+    until: Instant,
+}
+
+impl Tenant<'_> {
+    /// Compares an object. None: it is as Helm left it, or nobody cares.
+    fn compare(&mut self, mut wanted: Value) -> Result<Option<Found>, Problem> {
+        self.in_time()?;
+        let resource = self.resource(&wanted, false)?;
+        let object = self.place(&mut wanted, resource.as_ref());
+        let Some(ignored) = fields::ignored(&object, &self.task.ignore) else { return Ok(None) };
+        let found = |what: What, paths: Vec<String>, message: String, wanted: Value| {
+            let told = Drifted { object: object.clone(), what, paths, message, mended: false };
+            Ok(Some(Found { told, wanted }))
+        };
+        let Some(resource) = resource else {
+            return found(What::Missing, vec![], "the tenant does not know its kind".to_owned(), wanted);
+        };
+        let path = resource.path(&object.namespace, &object.name);
+        let mut differing: Option<Vec<String>> = None;
+        let mut applied = wanted.clone();
+        for _ in 0..LOOKS {
+            let live = match self.api.get(&path)? {
+                Answer::Is(live) => live,
+                // What a Job was for is done, and many delete themselves after it.
+                Answer::Missing if object.kind == "Job" => return Ok(None),
+                Answer::Missing => return found(What::Missing, vec![], String::new(), wanted),
+                Answer::Refused(why) => return found(What::Refused, vec![], why, wanted),
+            };
+            if !live["metadata"]["deletionTimestamp"].is_null() {
+                return Ok(None);
+            }
+            if let Some(other) = manifest::other_owner(&live, &self.task.release) {
+                return found(What::Taken, vec![], other, wanted);
+            }
+            applied = fields::kept(wanted.clone(), &live, &ignored);
+            let now = match self.api.apply(&path, &applied, true)? {
+                Answer::Is(dry) => fields::differing(&live, &dry, &ignored),
+                Answer::Missing => vec![],
+                Answer::Refused(why) => return found(What::Refused, vec![], why, wanted),
+            };
+            let still: Vec<String> =
+                now.into_iter().filter(|path| differing.as_ref().is_none_or(|before| before.contains(path))).collect();
+            if still.is_empty() {
+                return Ok(None);
+            }
+            differing = Some(still);
+        }
+        found(What::Changed, report::told(differing.unwrap_or_default()), String::new(), applied)
+    }
+
+    /// Sets back what is to be, in the order in which Helm applies it.
+    fn mend(&mut self, found: &mut [Found]) -> Result<(), Problem> {
+        let known = &self.task.known;
+        let mut order: Vec<usize> = (0..found.len()).collect();
+        order.sort_by_key(|n| !report::is_known(&found[*n].told, known));
+        let told: Vec<&Drifted> = order.iter().map(|n| &found[*n].told).collect();
+        let mut mend: Vec<usize> =
+            order.iter().zip(report::to_mend(&told, known)).filter(|(_, mend)| *mend).map(|(n, _)| *n).collect();
+        mend.sort_unstable();
+        for n in mend {
+            self.in_time()?;
+            let Found { told, wanted } = &mut found[n];
+            let Some(resource) = self.resource(wanted, true)? else { continue };
+            match self.api.apply(&resource.path(&told.object.namespace, &told.object.name), wanted, false)? {
+                Answer::Is(_) => (told.mended, told.message) = (true, String::new()),
+                Answer::Missing => "its namespace is not there".clone_into(&mut told.message),
+                Answer::Refused(why) => told.message = why,
+            }
+        }
+        Ok(())
+    }
+
+    fn resource(&mut self, object: &Value, again: bool) -> Result<Option<Resource>, Problem> {
+        let text = |field: &str| object[field].as_str().unwrap_or_default();
+        self.kinds.find(&self.api, text("apiVersion"), text("kind"), again)
+    }
+
+    /// Which object it is, in the namespace in which Helm puts it.
+    fn place(&self, wanted: &mut Value, resource: Option<&Resource>) -> Object {
+        let text = |at: &str| wanted.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (kind, name, said) = (text("/kind"), text("/metadata/name"), text("/metadata/namespace"));
+        let namespace = match resource {
+            Some(resource) if !resource.namespaced => String::new(),
+            Some(_) if said.is_empty() => self.task.release.namespace.clone(),
+            _ => said,
+        };
+        if !namespace.is_empty() {
+            wanted["metadata"]["namespace"] = json!(namespace);
+        }
+        Object { kind, namespace, name }
+    }
+
+    fn in_time(&self) -> Result<(), Problem> {
+        let minutes = LIMIT.as_secs() / 60;
+        let late = || {
+            Problem::brief(
+                At::Tenant,
+                format!("the tenant's API is slow: it was not compared within {minutes} minutes"),
+            )
+        };
+        if Instant::now() < self.until { Ok(()) } else { Err(late()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::Revision;
+
+    #[test]
+    fn a_release_that_is_another_one_is_told_as_such() {
+        let task = Check { chart_digest: "c".into(), values_digest: "v".into(), ..Check::default() };
+        let of = |status: &str, chart: &str| {
+            let history = vec![Revision { revision: 4, status: status.into(), description: String::new() }];
+            let marks = Marks { installation: String::new(), chart: chart.into(), values: "v".into() };
+            replaced(&task, &Seen { history, marks, ..Seen::default() })
+        };
+        assert_eq!(of("deployed", "c"), None);
+        assert_eq!(of("deployed", "d").as_deref(), Some("revision 4 is deployed, and not as Berth deployed it"));
+        assert_eq!(
+            of("pending-upgrade", "c").as_deref(),
+            Some("revision 4 is pending-upgrade, and not as Berth deployed it")
+        );
+        assert_eq!(replaced(&task, &Seen::default()).as_deref(), Some("it is not there any more"));
+        let theirs = Check {
+            release: berth_contract::apps::Release { installation: "x".into(), ..Default::default() },
+            ..task.clone()
+        };
+        let history = vec![Revision { revision: 1, status: "deployed".into(), description: String::new() }];
+        let seen = Seen { history, ..Seen::default() };
+        assert_eq!(replaced(&theirs, &seen).as_deref(), Some("revision 1 is deployed, and not of this App"));
+    }
+}
