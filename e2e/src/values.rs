@@ -25,7 +25,7 @@ pub const BY_INSTALL: [&str; 10] = [
 ];
 
 /// Values that stay as the chart has them, by how their paths begin, and why.
-pub const LEFT: [(&str, &str); 28] = [
+pub const LEFT: [(&str, &str); 29] = [
     ("access", "a test of the login sets it"),
     ("agent.image.digest", "the image is loaded into the nodes by its tag"),
     ("agent.image.repository", "it is loaded by the chart's name"),
@@ -49,6 +49,7 @@ pub const LEFT: [(&str, &str); 28] = [
     ("operator.log", "a test that reads more sets it"),
     ("operator.priorityClassName", "a pod that pushes others away is another test"),
     ("operator.resources", "they are what the chart promises to be enough"),
+    ("registration", "a test of registration sets it"),
     ("serviceAccount.name", "tests find in the audit log by it what the operator wrote"),
     ("teams", "their namespaces have to exist"),
     ("tenants.proxy", "a test that needs a proxy starts one, and sets spec.proxy"),
