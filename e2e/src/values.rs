@@ -50,6 +50,7 @@ pub const LEFT: [(&str, &str); 29] = [
     ("operator.log", "a test that reads more sets it"),
     ("operator.priorityClassName", "a pod that pushes others away is another test"),
     ("operator.resources", "they are what the chart promises to be enough"),
+    ("registration", "a test of registration sets it"),
     ("serviceAccount.name", "tests find in the audit log by it what the operator wrote"),
     ("teams", "their namespaces have to exist"),
     ("tenants.proxy", "a test that needs a proxy starts one, and sets spec.proxy"),

@@ -148,6 +148,7 @@ spec:
 {{- /* The operator's configuration file, see crates/plan/src/settings/config.rs. */}}
 {{- define "berth.config" -}}
 {{- $config := dict "meta" .Values.meta "isolation" .Values.isolation "writers" .Values.writers "vpc" .Values.vpc "admissionPolicies" (dict "enabled" .Values.admissionPolicies.enabled) "admission" .Values.admission "backups" (omit .Values.backups "image") "recovery" .Values.recovery "rollouts" .Values.rollouts "hibernation" (.Values.hibernation | default dict) "tenants" .Values.tenants "authentication" (.Values.authentication | default dict) "imageLayout" .Values.imageLayout "helpers" .Values.helpers "apps" (include "berth.apps" . | fromJson) "apiProxy" (dict "image" (include "berth.image" (dict "name" "api-proxy" "image" .Values.apiProxy.image "chart" .Chart))) -}}
+{{- with (.Values.registration | default dict).argoCD }}{{ $_ := set $config "registration" (dict "argoCD" (dict "namespace" .namespace "projects" (.projects | default dict))) }}{{ end -}}
 {{- with .Values.gateway }}{{ if .enabled }}{{ $_ := set $config "gateway" (dict "domain" .domain "port" (int .port) "namedPort" (int .namedPort) "engines" (.engines | default (list "Berth"))) }}{{ with .parents }}{{ $_ := set $config.gateway "parents" . }}{{ end }}{{ if .exclusive }}{{ $_ := set $config.gateway "onlyFrom" .namespace }}{{ end }}{{ if eq (include "berth.gatewayTells" $) "true" }}{{ $_ := set $config.gateway "namespace" .namespace }}{{ end }}{{ end }}{{ end -}}
 {{- with .Values.access }}{{ if .enabled }}{{ $_ := set $config "access" (dict "namespace" .namespace) }}{{ if eq (include "berth.gatewayBerth" $) "true" }}{{ $_ := set $config.access "gateway" (printf "berth-gateway.%s.svc:%d" $.Values.gateway.namespace (int $.Values.gateway.port)) }}{{ end }}{{ end }}{{ end -}}
 {{ $config | toJson }}
@@ -166,6 +167,17 @@ spec:
 {{/* The operator looks at a Secret with a team's own store for backups, an audit webhook or what an app needs, and changes nothing. */}}
 {{- define "berth.readsStore" -}}
 request.operation == 'UPDATE' && has(request.dryRun) && request.dryRun && oldObject.type in ['berth.dev/object-store', 'berth.dev/audit-webhook', 'berth.dev/app']
+{{- end }}
+
+{{- /* CEL: a Secret makes a tenant known to Argo CD, and Berth made it. */}}
+{{- define "berth.registers" -}}
+({{ . }}.type == 'Opaque' && {{ . }}.metadata.name.startsWith('berth-') && {{ include "berth.ours" . }}
+          && 'argocd.argoproj.io/secret-type' in {{ . }}.metadata.labels && {{ . }}.metadata.labels['argocd.argoproj.io/secret-type'] == 'cluster')
+{{- end }}
+
+{{- /* CEL: the operator looks at such a Secret and changes nothing, or deletes it. */}}
+{{- define "berth.takesBack" -}}
+(request.operation == 'DELETE' || (request.operation == 'UPDATE' && has(request.dryRun) && request.dryRun)) && {{ include "berth.registers" "oldObject" }}
 {{- end }}
 
 {{- /* CEL: text `of` is as a pattern of `writers`: a * at the end stands for any suffix (crates/plan-cluster/src/validate/writers.rs). Given both. */}}

@@ -7,6 +7,7 @@ mod endpoint;
 mod issuers;
 mod kubelet;
 mod network;
+mod registration;
 mod status;
 mod upgrade;
 mod vpc;
@@ -33,6 +34,7 @@ pub use endpoint::{Endpoint, EndpointService, EndpointType};
 pub use issuers::{FormerIssuer, FormerIssuers, KeptIssuer, default_issuer};
 pub use kubelet::Kubelet;
 pub use network::Network;
+pub use registration::{ArgoCd, RegisteredSecret, Registration, RegistrationStatus};
 pub use status::{
     AddonStatus, CanaryStatus, CertificatesStatus, ClusterStatus, ComponentStatus, NamespaceRef, NodesStatus,
     PublishedEndpoint, PublishedKubeconfig, RefusedNodePort, RevisionSummary, RolloutStatus, TurnState, TurnStatus,
@@ -140,6 +142,9 @@ pub struct ClusterSpec {
     /// When the tenant has no pods, because nobody uses it.
     #[serde(default, skip_serializing_if = "Hibernation::is_default")]
     pub hibernation: Hibernation,
+    /// Where the tenant is made known by itself, such as to Argo CD.
+    #[serde(default, skip_serializing_if = "Registration::is_default")]
+    pub registration: Registration,
     /// What happens on deletion.
     #[serde(default)]
     pub deletion: Deletion,

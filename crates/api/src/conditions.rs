@@ -101,6 +101,9 @@ string_enum! {
         /// `Ready` where that is the only way to the tenant. Published only with `endpoint.type: Gateway` on platforms whose
         /// `gateway.engines` have `GatewayAPI`.
         RouteAccepted,
+        /// The platform's Argo CD is told of the tenant as `spec.registration.argoCD` asks; if not, the message says why. It is no part of `Ready`.
+        /// Published only with that field, and until what was registered is taken back.
+        Registered,
         /// Every member is ready.
         MembersReady,
         /// The newest proven backup is as young as an `EtcdBackupSchedule` of it asks for. Published only where there is such a schedule, of
@@ -143,6 +146,7 @@ impl ConditionType {
         Self::AppsReady,
         Self::VPCReady,
         Self::RouteAccepted,
+        Self::Registered,
         Self::BackupReady,
         Self::UpgradeReady,
         Self::UpdateAvailable,
@@ -177,6 +181,7 @@ impl ConditionType {
         Self::AppsReady,
         Self::VPCReady,
         Self::RouteAccepted,
+        Self::Registered,
         Self::BackupReady,
         Self::Verified,
         Self::Damaged,
@@ -226,7 +231,7 @@ reasons! {
         InvalidSpec => "",
         /// The spec asks for something (an annotation, a class, a node, a registry) that the platform team does not allow writers of a
         /// `Cluster`.
-        NotAllowed => "Remove it, or have it added to `writers` in the values of Berth's chart. What runs stays as it is.",
+        NotAllowed => "Remove it, or have it added to `writers`, or to what the message names, in the values of Berth's chart. What runs stays as it is.",
         /// No templates for that Kubernetes or etcd version, or a pinned template set that this operator version cannot read.
         VersionUnsupported => "Set a version that the message lists, or run an operator version that has it. What runs stays as it is.",
         /// The spec asks for a minor version that is more than one away from the one that runs.

@@ -128,6 +128,15 @@ pub const APP_ASKED: &str = "berth.dev/app-asked";
 pub const APP_CHECK_UID: &str = "berth.dev/app-check-uid";
 /// On an `App`: asks for a look for drift in all its `Cluster`s. The value is any new text.
 pub const CHECK: &str = "berth.dev/check";
+/// On the Secret in a control-plane namespace with Argo CD's kubeconfig: the namespace of the Argo CD in which the tenant is, or is about to be,
+/// registered.
+pub const ARGOCD_NAMESPACE: &str = "berth.dev/argocd-namespace";
+/// Annotation of the Secret that makes a tenant known to Argo CD: keys of its labels that the `Cluster` asks for, separated by commas.
+pub const ARGOCD_LABELS: &str = "berth.dev/argocd-labels";
+/// Argo CD's label of Secrets that it reads.
+pub const ARGOCD_SECRET_TYPE: &str = "argocd.argoproj.io/secret-type";
+/// Value of [`ARGOCD_SECRET_TYPE`]: a cluster.
+pub const ARGOCD_CLUSTER: &str = "cluster";
 /// Label of a `Cluster`: when its changes of the version come, 0 to 9; lower ones first. Default 5.
 pub const WAVE: &str = "berth.dev/wave";
 /// On the control-plane namespace: the version towards which the tenant has the turn. Set before anything changes, and taken away when that

@@ -121,6 +121,14 @@ pub fn restore(restore: &str) -> String {
 pub const APPS: &str = "apps";
 /// User inside a tenant by which apps are installed, while it has any.
 pub const APPS_USER: &str = "berth:apps";
+/// User inside a tenant that the platform's Argo CD is, while the tenant is registered there.
+pub const ARGOCD_USER: &str = "berth:argocd";
+/// Secret in a control-plane namespace with the kubeconfig of [`ARGOCD_USER`]: what is registered is made from it, and it records that.
+pub const ARGOCD_KUBECONFIG: &str = "argocd-kubeconfig";
+/// The Secret in Argo CD's namespace that makes a `Cluster` known to it.
+pub fn argocd_cluster(namespace: &str, cluster: &str) -> String {
+    format!("berth-{}", control_plane_namespace(namespace, cluster))
+}
 /// The `AppInstallation` of an `App` in a `Cluster`.
 pub fn app_installation(app_namespace: &str, app: &str, cluster: &str) -> String {
     let hash = Sha256::digest(format!("{app_namespace}/{app}/{cluster}").as_bytes());

@@ -17,7 +17,7 @@ pub(crate) fn refused(error: &IoError) -> SecretFacts {
 }
 
 /// What may be repeated of an answer. Webhooks and policies saw the Secret, and their own words may quote it: only their names are told.
-fn told(said: &str) -> String {
+pub(crate) fn told(said: &str) -> String {
     let ends = ["denied the request", "denied request"].iter().filter_map(|end| Some(said.find(end)? + end.len()));
     shortened(ends.min().and_then(|end| said.get(..end)).unwrap_or(said).trim_end_matches('.'), LONGEST)
 }

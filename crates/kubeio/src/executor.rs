@@ -5,6 +5,7 @@ mod in_tenant;
 use crate::calls::Io;
 use crate::error::{ErrorKind, IoError};
 use crate::observe::{Snapshot, ours};
+use crate::registration;
 use crate::secrets;
 use crate::tenant::told;
 use base64::Engine;
@@ -14,7 +15,7 @@ use berth_plan::object_meta::uid;
 use berth_plan::objects::changed::Admission;
 use berth_plan::objects::service_address::RefusedAddress;
 use berth_plan::objects::{changed, diff};
-use berth_plan::observed::{ApiProbe, Published};
+use berth_plan::observed::{ApiProbe, Published, Registered};
 use berth_plan::settings::MayChange;
 use berth_plan::{Action, Addition, EtcdAnswer, EtcdCall, EtcdCallResult, Plan, StageId};
 use berth_render::{Kind, Object, ObjectKey};
@@ -192,7 +193,7 @@ impl<'a> Executor<'a> {
     /// One action, again while it needs a right that was given a moment ago, and that the API server does not know yet.
     async fn apply_once_granted(&mut self, snapshot: &mut Snapshot, action: &Action) -> Result<(), IoError> {
         let in_tenant = action.is_in_tenant();
-        let elsewhere = in_tenant || matches!(action, Action::PublishKubeconfig { .. });
+        let elsewhere = in_tenant || matches!(action, Action::PublishKubeconfig { .. } | Action::Register(_));
         loop {
             let result = self.apply_action(snapshot, action).await.map_err(|e| IoError { in_tenant, ..e });
             let forbidden = result.as_ref().is_err_and(|e| e.kind == ErrorKind::Forbidden);
@@ -297,6 +298,16 @@ impl<'a> Executor<'a> {
                     _ => io.create(key, &secret, manager).await?,
                 };
                 snapshot.observed.published = ours(live, labels.clone());
+            }
+            Action::Register(plan) => {
+                // Written once more it would be no other: it is not as it was sent.
+                let is_new = self.sent.insert((plan.key.clone(), format!("{plan:?}")));
+                snapshot.observed.registered = if is_new {
+                    registration::write(io, snapshot, plan, manager).await?
+                } else {
+                    let why = "a mutating webhook or policy of the meta cluster changes what Berth writes";
+                    Registered::Failed(format!("register by {}: {why}. Exempt it from that", plan.key))
+                };
             }
         }
         Ok(())

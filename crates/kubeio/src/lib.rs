@@ -20,6 +20,7 @@ mod observe;
 mod pull_secrets;
 mod queue;
 mod refused;
+mod registration;
 mod routes;
 mod secrets;
 mod sizes;

@@ -7,6 +7,7 @@ use crate::calls::Io;
 use crate::error::{ErrorKind, IoError};
 use crate::facts;
 use crate::lists::{name_kind, version};
+use crate::registration;
 use crate::routes::read_routes;
 use base64::Engine;
 use berth_api::cluster::EndpointType;
@@ -195,8 +196,20 @@ pub(crate) fn permitted<T>(answer: Result<T, IoError>) -> Result<Option<T>, IoEr
     }
 }
 
-/// Reads a `Cluster`'s namespace, what is in it, the published kubeconfig, and, where backups are configured, the schedules beside it.
+/// Reads a `Cluster`'s namespace, what is in it, the published kubeconfig, where it is registered, and, where backups are configured, the
+/// schedules beside it.
 pub async fn observe_cluster(
+    io: &Io,
+    cluster: &Cluster,
+    settings: &Settings,
+    meta: &Arc<MetaCluster>,
+) -> Result<Snapshot, IoError> {
+    let mut snapshot = observe_home(io, cluster, settings, meta).await?;
+    registration::observe(io, cluster, settings, &mut snapshot).await;
+    Ok(snapshot)
+}
+
+async fn observe_home(
     io: &Io,
     cluster: &Cluster,
     settings: &Settings,

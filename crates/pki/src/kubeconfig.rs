@@ -81,6 +81,27 @@ pub struct KubeconfigInfo {
 /// Fails when a part is missing, refers to a file, or when the key does not belong to the certificate: in all these
 /// cases the kubeconfig is to be regenerated.
 pub fn parse_kubeconfig_certificate(yaml: &[u8]) -> Result<KubeconfigInfo, PkiError> {
+    let current = read_current(yaml)?;
+    let mut ca_fingerprints: Vec<_> = inspect_bundle(&current.ca)?.into_iter().map(|c| c.fingerprint_sha256).collect();
+    ca_fingerprints.sort_unstable();
+    Ok(KubeconfigInfo {
+        client: inspect_pair(&current.cert, &current.key)?,
+        server: current.server,
+        tls_server_name: current.tls_server_name,
+        ca_fingerprints,
+    })
+}
+
+/// The current context of a kubeconfig with embedded credentials, as PEM.
+pub(crate) struct Current {
+    pub(crate) server: String,
+    pub(crate) tls_server_name: Option<String>,
+    pub(crate) ca: Zeroizing<Vec<u8>>,
+    pub(crate) cert: Zeroizing<Vec<u8>>,
+    pub(crate) key: Zeroizing<Vec<u8>>,
+}
+
+pub(crate) fn read_current(yaml: &[u8]) -> Result<Current, PkiError> {
     let text = std::str::from_utf8(yaml).map_err(|_| PkiError::kubeconfig("it is not UTF-8"))?;
     // The parser's message quotes the text, which holds a private key.
     let file: File =
@@ -88,17 +109,12 @@ pub fn parse_kubeconfig_certificate(yaml: &[u8]) -> Result<KubeconfigInfo, PkiEr
     let context = find(file.contexts, &file.current_context, "context")?;
     let cluster = find(file.clusters, &context.cluster, "cluster")?;
     let user = find(file.users, &context.user, "user")?;
-
-    let ca = embedded(cluster.certificate_authority_data.as_deref(), "certificate-authority-data")?;
-    let cert = embedded(user.client_certificate_data.as_deref(), "client-certificate-data")?;
-    let key = embedded(user.client_key_data.as_ref().map(SecretString::expose), "client-key-data")?;
-    let mut ca_fingerprints: Vec<_> = inspect_bundle(&ca)?.into_iter().map(|c| c.fingerprint_sha256).collect();
-    ca_fingerprints.sort_unstable();
-    Ok(KubeconfigInfo {
-        client: inspect_pair(&cert, &key)?,
+    Ok(Current {
+        ca: embedded(cluster.certificate_authority_data.as_deref(), "certificate-authority-data")?,
+        cert: embedded(user.client_certificate_data.as_deref(), "client-certificate-data")?,
+        key: embedded(user.client_key_data.as_ref().map(SecretString::expose), "client-key-data")?,
         server: cluster.server,
         tls_server_name: cluster.tls_server_name,
-        ca_fingerprints,
     })
 }
 
@@ -107,7 +123,7 @@ fn find<T>(entries: Vec<Named<T>>, name: &str, what: &str) -> Result<T, PkiError
     matching.next().map(|e| e.entry).ok_or_else(|| PkiError::kubeconfig(format!("it has no {what} \"{name}\"")))
 }
 
-fn embedded(data: Option<&str>, field: &str) -> Result<Zeroizing<Vec<u8>>, PkiError> {
+pub(crate) fn embedded(data: Option<&str>, field: &str) -> Result<Zeroizing<Vec<u8>>, PkiError> {
     let data = data.ok_or_else(|| PkiError::kubeconfig(format!("it has no {field}")))?;
     let decoded = STANDARD.decode(data.trim()).map(Zeroizing::new);
     decoded.map_err(|_| PkiError::kubeconfig(format!("its {field} is not base64")))
@@ -151,6 +167,6 @@ struct Context {
     user: String,
 }
 
-fn secret<'de, D: serde::Deserializer<'de>>(input: D) -> Result<Option<SecretString>, D::Error> {
+pub(crate) fn secret<'de, D: serde::Deserializer<'de>>(input: D) -> Result<Option<SecretString>, D::Error> {
     Ok(Option::<String>::deserialize(input)?.map(SecretString::from))
 }

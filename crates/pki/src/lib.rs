@@ -13,6 +13,7 @@
 //! - print a private key: they live in [`SecretString`], and no error message quotes its input;
 //! - depend on another Berth crate.
 
+mod argocd;
 mod bootstrap_token;
 mod clocks;
 mod decide;
@@ -29,6 +30,7 @@ mod service_account;
 mod spec;
 mod webhook;
 
+pub use argocd::{ArgoCdCluster, argocd_cluster, parse_argocd_cluster};
 pub use bootstrap_token::BootstrapToken;
 pub use clocks::Clocks;
 pub use decide::{Decision, decide, decide_ca, decide_kubeconfig};

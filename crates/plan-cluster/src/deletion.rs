@@ -3,7 +3,7 @@
 use super::ours::is_ours;
 use super::subject::Tenant;
 use super::validate::writers;
-use super::{ClusterPlan, backups, kubeconfig};
+use super::{ClusterPlan, backups, kubeconfig, registration};
 use berth_api::cluster::DataPolicy;
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
@@ -52,9 +52,12 @@ pub(super) fn plan(t: &Tenant<'_>) -> ClusterPlan {
         let retain = t.cluster.spec.deletion.data_policy == DataPolicy::Retain;
         down(t, &mut stage, cp_namespace, &key, retain);
     }
-    out.plan.finished = stage.state.is_done();
-    out.requeue_after = Some(requeue::while_deleting(&t.cluster.metadata, t.now, &stage));
-    out.plan.stages.push(stage);
+    // In a stage of its own: what Argo CD's namespace refuses holds nothing else up.
+    let stages: Vec<_> = [Some(stage), registration::end(t)].into_iter().flatten().collect();
+    out.plan.finished = stages.iter().all(|stage| stage.state.is_done());
+    let again = stages.iter().map(|stage| requeue::while_deleting(&t.cluster.metadata, t.now, stage));
+    out.requeue_after = again.min();
+    out.plan.stages.extend(stages);
     out
 }
 

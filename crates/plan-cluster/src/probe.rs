@@ -6,6 +6,7 @@ use super::endpoint::url;
 use super::facts::Facts;
 use super::inside::{Turn, Wanted, addons, approval, serving};
 use super::leads;
+use super::registration;
 use super::subject::Tenant;
 use super::validate::host::HostRules;
 use super::well::is_well;
@@ -120,7 +121,8 @@ pub(super) fn listings(t: &Tenant<'_>, input: Input<'_>) -> Vec<Listing> {
         _ => None,
     };
     let bindings = Listing { kind: Kind::ClusterRoleBinding, namespace: None };
-    let after_a_rollout = apps::listing(t).or_else(|| approval::may_be_new(t).then_some(bindings));
+    let goes = apps::listing(t).or_else(|| registration::listing(t));
+    let after_a_rollout = goes.or_else(|| approval::may_be_new(t).then_some(bindings));
     let after_a_rollout = after_a_rollout.filter(|listing| next != Some(*listing));
     let counts = serving::listings(t).into_iter().filter(|listing| next != Some(*listing));
     std::iter::once(STAMPS).chain(next).chain(after_a_rollout).chain(counts).collect()

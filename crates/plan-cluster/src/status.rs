@@ -8,7 +8,7 @@ use super::required;
 use super::sizes;
 use super::sleep;
 use super::subject::Tenant;
-use super::{ClusterPlan, Input, Pending, adoptable, endpoint, validate};
+use super::{ClusterPlan, Input, Pending, adoptable, endpoint, registration, validate};
 use berth_api::cluster::{
     CertificatesStatus, ClusterStatus, ComponentStatus, NamespaceRef, PublishedEndpoint, PublishedKubeconfig,
 };
@@ -91,6 +91,7 @@ pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>
     if let Some(history) = super::revision::history(observed, &t.cp_namespace).filter(|_| !observed.denied) {
         status.history = history;
     }
+    status.registration = registration::status(&t);
     status.hibernation = sleep::status(&t).or(status.hibernation.filter(|_| observed.denied));
     if let Some(addons) = &planned.addons {
         status.addons.clone_from(addons);
@@ -181,10 +182,12 @@ fn verdicts(t: &Tenant<'_>, planned: &ClusterPlan, failure: Option<&Failure>) ->
     let home = Home { namespace: t.namespace, field: "clusterRef", name: t.name };
     let backup = schedule::ready::verdict(t.observed, home, t.get(Kind::EtcdCluster, names::ETCD), t.now);
     let backup = backup.filter(|_| !deleting);
+    let registered = registration::verdict(t).map(|registered| unknown(T::Registered).unwrap_or(registered));
+    let registered = registered.filter(|_| !deleting);
     let upgrade = super::preflight::verdict(t);
     let update = super::update::verdict(t);
     let apps = apps.map(|apps| apps.verdict);
-    let all = all.into_iter().chain(addons).chain(apps).chain(vpc).chain(routed).chain(backup);
+    let all = all.into_iter().chain(addons).chain(apps).chain(vpc).chain(routed).chain(registered).chain(backup);
     let all = all.chain(upgrade).chain(update).collect();
     sleep::judged(t, all, planned.hold.as_ref().map(|hold| &*hold.message))
 }

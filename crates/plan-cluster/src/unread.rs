@@ -18,7 +18,7 @@ const OF_SERVICE: [(&str, &str); 6] = [
 ];
 
 /// Fields that are not of one component, in the order of the message. Which values they become is said above, and by the rows of components.
-const SHARED: [&str; 42] = [
+const SHARED: [&str; 43] = [
     "network.serviceCIDRs",
     "network.podCIDRs",
     "network.dnsDomain",
@@ -67,6 +67,8 @@ const SHARED: [&str; 42] = [
     // From templates that no tenant is pinned to.
     "kubelet",
     "images.layout",
+    // In a Secret of Argo CD's namespace.
+    "registration",
     // What the planner does, or leaves.
     "deletion",
     "upgrade",

@@ -38,8 +38,8 @@ pub mod workload;
 pub use failure::Failure;
 pub use meta_cluster::MetaCluster;
 pub use model::{
-    Action, Addition, EtcdAnswer, EtcdCall, EtcdCallResult, KvHash, Maintenance, MemberChange, Plan, SecretEntry,
-    SecretPlan, Stage, StageId, State,
+    Action, Addition, EtcdAnswer, EtcdCall, EtcdCallResult, KvHash, Maintenance, MemberChange, Plan, RegistrationPlan,
+    SecretEntry, SecretPlan, Stage, StageId, State,
 };
 pub use observed::Observed;
 pub use planner::{Input, Outcome, Planner};

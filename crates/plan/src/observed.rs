@@ -15,7 +15,7 @@ use berth_api::cluster::NodesStatus;
 use berth_api::gateway::ClusterName;
 use berth_api::text::TenantText;
 use berth_api::version::Version;
-use berth_pki::{CertInfo, PkiError, Root};
+use berth_pki::{CertInfo, KubeconfigInfo, PkiError, Root};
 use berth_render::{Kind, Listing, ObjectKey, TemplateSet};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,6 +53,8 @@ pub struct Observed {
     pub answers: BTreeMap<String, Answers>,
     /// The published kubeconfig: fingerprint of its content.
     pub published: Published,
+    /// The Secret by which Argo CD knows the tenant.
+    pub registered: Registered,
     /// What is in the namespace could not be read: the operator's rights there are not there (yet).
     pub denied: bool,
     /// Services that asked for an address or a port in vain.
@@ -149,6 +151,39 @@ pub enum Published {
     },
     /// There, and somebody else's; it could not even be read.
     Foreign(String),
+}
+
+/// The Secret by which Argo CD knows the tenant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Registered {
+    /// Not looked at.
+    #[default]
+    Unknown,
+    /// Not there.
+    Absent,
+    /// There, and ours.
+    Ours(Box<RegisteredSecret>),
+    /// There, and somebody else's; it could not even be read.
+    Foreign(String),
+    /// It could not be looked at, or not be written.
+    Failed(String),
+}
+
+/// What such a Secret says, and nothing private.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegisteredSecret {
+    /// UID.
+    pub uid: String,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// The name of the cluster in Argo CD.
+    pub name: String,
+    /// The project that it is for.
+    pub project: String,
+    /// How it is reached. None: it is not as Berth writes it.
+    pub connection: Option<KubeconfigInfo>,
 }
 
 /// What the tenant's API said to the operator's own credential, where the plan of its `Cluster` says that it is asked.

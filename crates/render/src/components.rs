@@ -143,7 +143,8 @@ mod tests {
     use crate::{
         Catalog, KUBERNETES,
         values::{
-            AccessValues, ApiProxyValues, AppsValues, CoreDnsValues, EndpointValues, JoinValues, KubeProxyValues,
+            AccessValues, ApiProxyValues, AppsValues, ArgoCdValues, CoreDnsValues, EndpointValues, JoinValues,
+            KubeProxyValues,
         },
     };
 
@@ -181,6 +182,7 @@ mod tests {
         let tenant = [
             ("tenant/api-proxy", known(&ApiProxyValues::default())),
             ("tenant/apps", known(&AppsValues::default())),
+            ("tenant/argocd", known(&ArgoCdValues::default())),
             ("tenant/access", known(&AccessValues::default())),
             ("tenant/endpoint", known(&EndpointValues::default())),
             ("tenant/join", known(&JoinValues::default())),

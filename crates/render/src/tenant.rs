@@ -13,7 +13,10 @@ use crate::{
     Kind, Object, ObjectKey, RenderError, TemplateSet,
     components::documents,
     finish::finish_inside,
-    values::{AccessValues, ApiProxyValues, AppsValues, CoreDnsValues, EndpointValues, JoinValues, KubeProxyValues},
+    values::{
+        AccessValues, ApiProxyValues, AppsValues, ArgoCdValues, CoreDnsValues, EndpointValues, JoinValues,
+        KubeProxyValues,
+    },
 };
 
 /// A set of objects inside a tenant, with what its templates are rendered from.
@@ -24,6 +27,8 @@ pub enum TenantSet {
     Access(AccessValues),
     /// Rights of whoever installs apps, while there are any.
     Apps(AppsValues),
+    /// Rights of the platform's Argo CD, while the tenant is registered there.
+    ArgoCd(ArgoCdValues),
     /// Where the tenant's `kubernetes` Service leads.
     Endpoint(EndpointValues),
     /// What `kubeadm join` needs.
@@ -61,6 +66,7 @@ impl TenantSet {
         match self {
             Self::Access(_) => "access",
             Self::Apps(_) => "apps",
+            Self::ArgoCd(_) => "argocd",
             Self::Endpoint(_) => "endpoint",
             Self::Join(_) => "join",
             Self::CoreDns(_) => "coredns",
@@ -171,13 +177,14 @@ mod tests {
         let sets = [
             TenantSet::Access(AccessValues::default()),
             TenantSet::Apps(AppsValues::default()),
+            TenantSet::ArgoCd(ArgoCdValues::default()),
             TenantSet::Endpoint(EndpointValues::default()),
             TenantSet::Join(JoinValues::default()),
             TenantSet::CoreDns(CoreDnsValues::default()),
             TenantSet::KubeProxy(KubeProxyValues::default()),
             TenantSet::ApiProxy(ApiProxyValues::default()),
         ];
-        let names = ["access", "apps", "endpoint", "join", "coredns", "kube-proxy", "api-proxy"];
+        let names = ["access", "apps", "argocd", "endpoint", "join", "coredns", "kube-proxy", "api-proxy"];
         assert_eq!(sets.each_ref().map(TenantSet::name), names);
         for minor in Catalog::builtin().minors() {
             let (tenant, pinned) =

@@ -17,7 +17,7 @@ pub use clients::{ApiAccess, ApiClientSecrets, ApiClientValues};
 pub use etcd::{EtcdSecrets, EtcdServicesValues, EtcdStorage, EtcdValues};
 pub use service::{ApiServerServiceValues, ServiceType};
 pub use tenant::{
-    AccessValues, ApiProxyValues, AppsValues, AskedOfCoreDns, CoreDnsValues, EndpointValues, JoinValues,
+    AccessValues, ApiProxyValues, AppsValues, ArgoCdValues, AskedOfCoreDns, CoreDnsValues, EndpointValues, JoinValues,
     KubeProxyValues,
 };
 pub use workload::{AntiAffinity, ExtraArg, HostAlias, Meta, Placement, Workload};

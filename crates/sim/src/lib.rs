@@ -17,7 +17,7 @@ use berth_api::etcd_cluster::EtcdClusterStatus;
 use berth_api::{EtcdCluster, names};
 use berth_plan::digest::sha256;
 use berth_plan::object_meta::uid;
-use berth_plan::observed::{ApiProbe, InsideTenant, Observed, Published};
+use berth_plan::observed::{ApiProbe, InsideTenant, Observed, Published, Registered, RegisteredSecret};
 use berth_plan::{Action, EtcdCall, EtcdCallResult, Input, Planner, SecretFacts, SecretPlan, Settings};
 use berth_render::{Kind, Object, ObjectKey, TemplateSet};
 pub use controllers::{Step, status, step};
@@ -98,6 +98,13 @@ impl World {
                 self.apply(object);
             }
             Action::Secret(plan) => self.write_secret(plan, facts::of(plan, &self.observed, self.now))?,
+            // Nobody lists what is in Argo CD's namespace, so it is not among the objects.
+            Action::Delete { key, uid, .. }
+                if !self.observed.objects.contains_key(key)
+                    && self.registered().is_some_and(|live| live.uid == *uid) =>
+            {
+                self.observed.registered = Registered::Absent;
+            }
             Action::Delete { key, uid, .. } => {
                 self.live(key, uid)?;
                 self.remove(key);
@@ -167,6 +174,20 @@ impl World {
                 let (uid, value_sha256) = (self.next_uid(), value.unwrap_or_else(|| sha256(b"")));
                 self.observed.published = Published::Ours { uid, value_sha256, labels: labels.clone() };
                 self.made.insert(key.clone(), Made::Published(source.clone(), labels.clone()));
+            }
+            Action::Register(plan) => {
+                let connection = self.observed.secrets.get(&plan.source).and_then(|s| s.kubeconfig()?.ok()).cloned();
+                let (uid, mut labels) = match (self.registered(), &plan.existing) {
+                    (Some(live), Some(uid)) if live.uid == *uid => (uid.clone(), live.labels.clone()),
+                    (None, None) => (self.next_uid(), BTreeMap::new()),
+                    _ => return Err(format!("{} is not as it was observed", plan.key)),
+                };
+                labels.retain(|key, _| !plan.former_labels.contains(key));
+                labels.extend(plan.labels.clone());
+                let (name, project) = (plan.name.clone(), plan.project.clone());
+                let annotations = plan.annotations.clone();
+                let live = RegisteredSecret { uid, labels, annotations, name, project, connection };
+                self.observed.registered = Registered::Ours(Box::new(live));
             }
         }
         Ok(())
@@ -275,6 +296,13 @@ impl World {
     fn next_uid(&mut self) -> String {
         self.count += 1;
         (self.choices.uid)(self.count)
+    }
+
+    fn registered(&self) -> Option<&RegisteredSecret> {
+        match &self.observed.registered {
+            Registered::Ours(live) => Some(live),
+            _ => None,
+        }
     }
 
     /// The object that was observed.

@@ -30,6 +30,7 @@ mod preflight;
 mod proxy;
 mod put_back;
 mod recovery;
+mod registration;
 mod renewal;
 mod restore;
 mod revisions;

@@ -1,6 +1,7 @@
 //! The status of a `Cluster`.
 
 use super::issuers::FormerIssuer;
+use super::registration::RegistrationStatus;
 use crate::common::{SecretRef, conditions_schema};
 use crate::hibernation::HibernationStatus;
 use crate::revision::{RevisionCause, RevisionOutcome};
@@ -51,6 +52,8 @@ pub struct ClusterStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub addons: Vec<AddonStatus>,
+    /// What makes the tenant known elsewhere (`spec.registration`). It is listed until it is taken back.
+    pub registration: Option<RegistrationStatus>,
     /// Whether it sleeps. Absent until it is asked to for the first time.
     pub hibernation: Option<HibernationStatus>,
     /// The release that is rolled out. Absent while none is.
@@ -71,7 +74,7 @@ pub struct ClusterStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["revision"]))]
     pub history: Vec<RevisionSummary>,
-    /// Ready, Available, Progressing, Degraded, PKIReady, EtcdAvailable, ControlPlaneAvailable, PodsReachAPI; with add-ons AddonsReady; with Apps that are required AppsReady; with `spec.vpc` VPCReady; with a Gateway of the platform's own RouteAccepted; UpgradeReady while there is a next minor version; UpdateAvailable, Reconciling and
+    /// Ready, Available, Progressing, Degraded, PKIReady, EtcdAvailable, ControlPlaneAvailable, PodsReachAPI; with add-ons AddonsReady; with Apps that are required AppsReady; with `spec.vpc` VPCReady; with a Gateway of the platform's own RouteAccepted; with `spec.registration` Registered; UpgradeReady while there is a next minor version; UpdateAvailable, Reconciling and
     /// Stalled while they are True.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions_schema")]

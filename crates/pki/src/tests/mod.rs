@@ -1,5 +1,6 @@
 //! One file per promise; what they share is here.
 
+mod argocd;
 mod ca;
 mod clocks;
 mod decision;

@@ -5,7 +5,7 @@ use super::approval;
 use super::facts::{cluster_dns, no_address, serving};
 use crate::subject::Tenant;
 use crate::validate::kubelet;
-use crate::{apps, endpoint, pki, vpc};
+use crate::{apps, endpoint, pki, registration, vpc};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use berth_api::version::{Minor, Version};
@@ -25,6 +25,8 @@ pub struct Wanted {
     sets: [TenantSet; 3],
     /// There are apps in it.
     has_apps: bool,
+    /// Argo CD's user has rights in it.
+    has_argo_cd: bool,
     /// Of the spec, whose templates the tenant is pinned to.
     version: Version,
     pub(super) addons: Addons,
@@ -42,11 +44,12 @@ impl Wanted {
         // The stamp says what is asked for, also where that is refused and not written: what differs afterwards is no edit.
         join.kubelet.clone_from(&t.cluster.spec.kubelet.config);
         let sets = [TenantSet::Access(access()), TenantSet::Endpoint(slice(t)?), TenantSet::Join(join)];
-        let has_apps = apps::are_wanted(t);
+        let (has_apps, has_argo_cd) = (apps::are_wanted(t), registration::has_rights(t));
         Ok(Self {
             minor: version.minor(),
             sets,
             has_apps,
+            has_argo_cd,
             version: t.pin().version,
             addons: Addons::decide(t)?,
             kubelet_refused,
@@ -57,14 +60,21 @@ impl Wanted {
     pub(crate) fn sets(&self) -> Result<Vec<Vec<Object>>, RenderError> {
         // An operator that does not know the minor leaves what a newer one wrote.
         let Some(templates) = Catalog::builtin().tenant(self.minor) else { return Ok(vec![]) };
-        let apps = self.has_apps.then(apps::set);
-        self.sets.iter().chain(&apps).map(|set| render_tenant_set(templates, set)).collect()
+        let wanted = self.at_times().into_iter().filter_map(|(set, is_wanted)| is_wanted.then_some(set));
+        let all = self.sets.iter().cloned().chain(wanted);
+        all.map(|set| render_tenant_set(templates, &set)).collect()
     }
 
-    /// The objects of the set of apps, if that is to be gone.
-    pub(super) fn apps_off(&self) -> Result<Vec<Object>, RenderError> {
-        let templates = Catalog::builtin().tenant(self.minor).filter(|_| !self.has_apps);
-        templates.map_or(Ok(vec![]), |templates| render_tenant_set(templates, &apps::set()))
+    /// Sets that a tenant has at times, and whether it is to.
+    fn at_times(&self) -> [(TenantSet, bool); 2] {
+        [(apps::set(), self.has_apps), (registration::set(), self.has_argo_cd)]
+    }
+
+    /// Those of these that are to be gone: their names, and their objects.
+    pub(super) fn off(&self) -> Result<Vec<(&'static str, Vec<Object>)>, RenderError> {
+        let Some(templates) = Catalog::builtin().tenant(self.minor) else { return Ok(vec![]) };
+        let off = self.at_times().into_iter().filter(|(_, is_wanted)| !is_wanted);
+        off.map(|(set, _)| Ok((set.name(), render_tenant_set(templates, &set)?))).collect()
     }
 
     /// Whether an object stays as it is, whatever is asked for.
@@ -112,13 +122,13 @@ impl Wanted {
         let sets = self.sets().unwrap_or_default();
         let addons = self.addons().unwrap_or_default();
         let in_listing = |object: &&Object| listing.holds(object.key());
-        let is_left = |object: &Object| {
-            let live = read.get(object.key()).flatten();
-            live.is_some_and(|live| label(live, labels::TENANT_SET) == Some(apps::set().name()))
+        let is_left = |(set, objects): &(&'static str, Vec<Object>)| {
+            let is_of_it = |live: &Value| label(live, labels::TENANT_SET) == Some(*set);
+            objects.iter().filter(in_listing).any(|object| read.get(object.key()).flatten().is_some_and(is_of_it))
         };
         sets.iter().flatten().filter(in_listing).all(in_sync)
             && self.left(read).is_none()
-            && !self.apps_off().unwrap_or_default().iter().filter(in_listing).any(is_left)
+            && !self.off().unwrap_or_default().iter().any(is_left)
             && addons.iter().all(|(addon, objects)| {
                 let is_ours = |live: &Value| label(live, labels::TENANT_SET) == Some(addon.set.name());
                 let is_gone = |o: &Object| read.get(o.key()).is_some_and(|live| !live.is_some_and(is_ours));

@@ -84,7 +84,9 @@ fn fill(stage: &mut Stage, t: &Tenant<'_>, out: &mut ClusterPlan) -> Result<(), 
             one.map(|one| if addon.enabled { serving::with_pods(t, read, one, serving::AT_ONCE) } else { one }),
         );
     }
-    delete(stage, "apps", &wanted.apps_off()?, (read, false));
+    for (set, objects) in wanted.off()? {
+        delete(stage, set, &objects, (read, false));
+    }
     told.sort_by(|a, b| a.name.cmp(&b.name));
     out.addons = Some(told);
     if !due.is_empty() {

@@ -13,6 +13,7 @@ mod minor;
 mod nodes;
 mod pods;
 mod preflight;
+mod registration;
 mod revision;
 mod sizes;
 mod sleep;
@@ -514,6 +515,7 @@ pub(crate) fn situations() -> Vec<Situation> {
         .chain(sleep::situations())
         .chain(by_itself::situations())
         .chain(update::situations())
+        .chain(registration::situations())
         .chain(helpers::situations())
         .chain(proxy::situations())
         .chain(platform_issuers::situations())

@@ -40,6 +40,7 @@ mod proxy;
 mod pull_secrets;
 mod reach;
 mod refused;
+mod registration;
 mod restore;
 mod revision;
 mod rights;

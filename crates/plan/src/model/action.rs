@@ -2,6 +2,7 @@
 
 use super::addition::Addition;
 use super::etcd_call::{Maintenance, MemberChange};
+use super::registration::RegistrationPlan;
 use super::secret::{SecretEntry, SecretPlan};
 use crate::object_meta::uid;
 use berth_render::{Object, ObjectKey};
@@ -110,6 +111,8 @@ pub enum Action {
         /// Its labels.
         labels: BTreeMap<String, String>,
     },
+    /// Make the tenant known to Argo CD, in a namespace of the platform's. What fails there is seen by the next plan, and ends nothing.
+    Register(RegistrationPlan),
     /// A call to etcd that changes its members. It is on record before it is made, and whatever is answered, the members are asked anew.
     ChangeMembers {
         /// The `EtcdCluster`.
@@ -191,6 +194,7 @@ impl Action {
             Self::TenantDelete { key, .. } => format!("delete {key} in the tenant"),
             Self::TenantTell { object, .. } => format!("create an Event about {} in the tenant", object.key()),
             Self::PublishKubeconfig { key, .. } => format!("publish {key}"),
+            Self::Register(plan) => format!("register the tenant by {}", plan.key),
             Self::ChangeMembers { etcd, via, change } => format!("{} of {etcd} through {via}", change.describe()),
             Self::Maintain { etcd, via, what } => format!("{} of {etcd} by {via}", what.describe()),
         }

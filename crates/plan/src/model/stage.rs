@@ -24,6 +24,8 @@ pub enum StageId {
     ControlPlane(Binary),
     /// Kubeconfigs that are handed out.
     Kubeconfig,
+    /// What makes the tenant known elsewhere.
+    Registration,
     /// Objects inside the tenant.
     Tenant,
     /// A backup of an etcd.
@@ -48,6 +50,7 @@ impl StageId {
             Self::Etcd => "etcd",
             Self::ControlPlane(component) => component.name(),
             Self::Kubeconfig => "kubeconfig",
+            Self::Registration => "registration",
             Self::Tenant => "tenant",
             Self::Backup => "backup",
             Self::Restore => "restore",

@@ -26,6 +26,7 @@ impl Settings {
             vpc,
             gateway,
             access,
+            argo_cd,
             api_proxy_image,
             apps,
             backups,
@@ -69,6 +70,7 @@ impl Settings {
             vpc,
             gateway,
             access,
+            argo_cd,
             api_proxy_image,
             may_change,
             nodes_are_added,
@@ -100,6 +102,7 @@ mod tests {
                 "domain": "api.example.com", "port": 443, "engines": ["GatewayAPI"], "parents": [{"namespace": "edge", "name": "tls"}],
             },
             "access": {"namespace": "berth-access"},
+            "registration": {"argoCD": {"namespace": "argocd", "projects": {"team-a": "team-a"}}},
             "apiProxy": {"image": "registry/api-proxy:1"},
             "apps": {"image": "registry/apps:1", "peers": [{}]},
             "admissionPolicies": {"enabled": true},
@@ -139,6 +142,7 @@ mod tests {
             vpc,
             gateway,
             access,
+            argo_cd,
             api_proxy_image,
             may_change,
             nodes_are_added,
@@ -164,6 +168,7 @@ mod tests {
         assert_eq!((writers, vpc), (config.writers, config.vpc));
         assert!(gateway.as_ref().is_some_and(|gateway| gateway.parents.len() == 1) && gateway == config.gateway);
         assert!(access.is_some() && access == config.access);
+        assert!(argo_cd.is_some() && argo_cd == config.argo_cd);
         assert_eq!(api_proxy_image, "registry/api-proxy:1");
         assert_eq!(may_change, config.may_change);
         assert_ne!(may_change, super::super::MayChange::default());

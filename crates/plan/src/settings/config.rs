@@ -7,6 +7,7 @@ use super::gateway::{self, Gateway};
 use super::helpers::{self, HelperDefaults};
 use super::hibernation::Hibernation;
 use super::may_change::{Admission, MayChange};
+use super::registration::{self, ArgoCd};
 use super::rollouts::{AllowedRollouts, Rollouts};
 use super::{AllowedAccess, Isolation, Limits, OlderTenants, RECOVERIES, Retain, VpcSettings, Writers};
 use crate::meta_cluster::addresses::{MetaRanges, network};
@@ -31,6 +32,8 @@ pub struct Config {
     pub gateway: Option<Gateway>,
     /// One login for all tenants.
     pub access: Option<Access>,
+    /// The Argo CD that knows tenants by itself.
+    pub argo_cd: Option<ArgoCd>,
     /// Image of the add-on apiProxy for tenants that turn it on. Default: the one that is published with this version.
     pub api_proxy_image: String,
     /// What installs apps. The operator's namespace is not in the file.
@@ -72,6 +75,7 @@ impl Default for Config {
             vpc: VpcSettings::default(),
             gateway: None,
             access: None,
+            argo_cd: None,
             api_proxy_image: api_proxy_image(),
             apps: Apps::default(),
             backups: Backups::default(),
@@ -122,6 +126,7 @@ impl Config {
             recovery,
             rollouts,
             hibernation,
+            registration,
             tenants,
             authentication,
             image_layout,
@@ -174,6 +179,7 @@ impl Config {
             vpc: VpcSettings { rules: vpc.rules.into(), pods_are_held: admission_policies.enabled },
             gateway: gateway.map(gateway::OfFile::read).transpose()?,
             access: access.map(access::OfFile::read).transpose()?,
+            argo_cd: registration.unwrap_or_default().read()?,
             api_proxy_image: Some(api_proxy.image).filter(|image| !image.is_empty()).unwrap_or_else(api_proxy_image),
             apps: apps.read(sources)?,
             backups: backups.read(&own.endpoints)?,
@@ -235,6 +241,7 @@ struct File {
     recovery: Recovery,
     rollouts: AllowedRollouts,
     hibernation: Hibernation,
+    registration: Option<registration::OfFile>,
     tenants: Tenants,
     authentication: Authentication,
     #[serde(rename = "imageLayout")]

@@ -10,6 +10,7 @@ mod gateway;
 mod helpers;
 mod hibernation;
 pub(crate) mod may_change;
+mod registration;
 mod rollouts;
 
 pub use access::Access;
@@ -21,6 +22,7 @@ pub use gateway::{Engine, Gateway, Parent};
 pub use helpers::HelperDefaults;
 pub use hibernation::Hibernation;
 pub use may_change::MayChange;
+pub use registration::ArgoCd;
 pub use rollouts::Rollouts;
 
 use crate::meta_cluster::addresses::direct;
@@ -78,6 +80,8 @@ pub struct Settings {
     pub gateway: Option<Gateway>,
     /// One login for all tenants. Default: there is none.
     pub access: Option<Access>,
+    /// The Argo CD that knows tenants by itself. Default: there is none.
+    pub argo_cd: Option<ArgoCd>,
     /// Image of the add-on apiProxy for tenants that turn it on, or change their version. Default: the one that is published with this build.
     pub api_proxy_image: String,
     /// What admission of the meta cluster may change of what Berth applies. Default: nothing.
@@ -256,6 +260,7 @@ impl Default for Settings {
             vpc: VpcSettings::default(),
             gateway: None,
             access: None,
+            argo_cd: None,
             api_proxy_image: config::api_proxy_image(),
             may_change: MayChange::default(),
             nodes_are_added: false,

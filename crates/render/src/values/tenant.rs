@@ -79,6 +79,13 @@ pub struct AppsValues {
     pub user: String,
 }
 
+/// Rights of the platform's Argo CD.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ArgoCdValues {
+    /// The user.
+    pub user: String,
+}
+
 /// What leads pods to an API that is found by its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ApiProxyValues {

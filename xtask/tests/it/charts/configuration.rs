@@ -133,6 +133,10 @@ fn each_value_arrives_in_its_own_field() {
     let peer = json!({"ipBlock": {"cidr": "10.0.0.8/32"}});
     let apps = read(&json!({"apps": {"enabled": true, "image": {"tag": "1"}, "peers": [peer]}})).apps;
     assert_eq!((&*apps.image, &apps.peers[..]), ("ghcr.io/berth-dev/apps:1", &[peer][..]));
+    assert_eq!(config.argo_cd, None, "nobody is registered until it is asked for");
+    let argo_cd = json!({"argoCD": {"namespace": "argocd", "projects": {"team-a": "shops"}}});
+    let argo_cd = read(&json!({"registration": argo_cd})).argo_cd.expect("an Argo CD");
+    assert_eq!((&*argo_cd.namespace, &*argo_cd.projects["team-a"]), ("argocd", "shops"));
     let given = read(&json!({"backups": {
         "stores": [{"name": "main", "endpoint": "https://s3:9000", "bucket": "b", "secretName": "s"}],
         "default": {"store": "main", "schedule": "0 3 * * *", "keep": {"daily": 2}},
@@ -175,7 +179,7 @@ fn the_chart_has_these_values_and_the_operators_defaults() {
     assert_eq!((&chart.given, &chart.writers, &chart.unknown), (&none.given, &none.writers, &none.unknown));
     assert_eq!(chart.vpc.rules, none.vpc.rules);
     assert_eq!(chart.backups, none.backups);
-    assert_eq!(chart.apps, none.apps);
+    assert_eq!((&chart.apps, &chart.argo_cd), (&none.apps, &none.argo_cd));
     let policies = |config: &Config| format!("{:?}", config.isolation());
     assert_eq!(policies(&chart), policies(&none));
 }

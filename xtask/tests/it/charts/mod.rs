@@ -11,6 +11,7 @@ mod gateway;
 mod gitops;
 mod monitoring;
 mod protection;
+mod registration;
 mod rendered;
 mod rights;
 mod routes;
@@ -67,7 +68,8 @@ async fn install(server: &ApiServer) {
     server.install_crds(&crds).await.expect("CRDs");
     server.install_crds(&[gateway_api::tls_route(&["v1"]).expect("TLSRoute")]).await.expect("CRD");
     let values = ["etcdNamespaces={etcd-team}", "writers.images.registries={mirror.example.com/k8s}"];
-    let values = values.iter().chain(&gateway::ON).chain(&routes::ON).chain(&cluster_access::ON);
+    let values =
+        values.iter().chain(&gateway::ON).chain(&routes::ON).chain(&cluster_access::ON).chain(&registration::ON);
     let values: Vec<&str> = values.flat_map(|value| ["--set", value]).collect();
     for object in render("berth", &values) {
         if object["metadata"]["namespace"] == "etcd-team" {
@@ -106,6 +108,7 @@ async fn install(server: &ApiServer) {
         cluster_access::in_force(server).await?;
         gateway::in_force(server).await?;
         apps::in_force(server).await?;
+        registration::in_force(server).await?;
         routes::in_force(server).await?;
         rights::services_in_force(server).await
     };

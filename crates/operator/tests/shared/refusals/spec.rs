@@ -24,6 +24,7 @@ async fn the_schema_refuses_with_words_that_help() {
     let asleep = |hibernation: Value| json!({"hibernation": hibernation});
     let inside = |address: &str| json!({"endpoint": {"advertiseAddress": address}});
     let schedule = |one: Value| json!({"hibernation": {"schedules": [one]}});
+    let registered = |labels: Value| json!({"registration": {"argoCD": {"labels": labels}}});
     let long = "a".repeat(41);
     let cases = [
         (
@@ -133,6 +134,14 @@ async fn the_schema_refuses_with_words_that_help() {
             "autoscaling: min.memory is more than max.memory: lower min, or raise max",
         ),
         ("acme", json!({"scheduler": {"autoscaling": {"mode": "Recreate"}}}), "spec.scheduler.autoscaling.mode"),
+        (
+            "acme",
+            registered(json!({"argocd.argoproj.io/secret-type": "repository"})),
+            "registration.argoCD.labels: keys that begin with argocd.argoproj.io/ or berth.dev/",
+        ),
+        ("acme", registered(json!({"berth.dev/cluster-name": "other"})), "registration.argoCD.labels: keys that begin"),
+        ("acme", registered(json!({"a b": "c"})), "registration.argoCD.labels: each key must be a name of at most 63"),
+        ("acme", registered(json!({"env": "-"})), "registration.argoCD.labels: each value must be empty, or letters"),
         ("acme", json!({"version": "v1.36"}), "spec.version"),
         ("acme", json!({"replicas": 0}), "spec.replicas"),
         ("acme", json!({"endpoint": {"type": "NodePort"}}), "endpoint.host is required with type NodePort"),

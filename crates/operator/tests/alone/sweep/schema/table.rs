@@ -66,6 +66,11 @@ const EFFECTS: &[(Kind, &str, Effect)] = &[
     (Kind::Cluster, "addons.coreDNS.zones*", Test("zones_are_checked_and_end_up_in_the_corefile")),
     (Kind::Cluster, "addons.apiProxy*", Test("pods_are_led_to_the_api_by_an_address_of_their_node_and_back")),
     (Kind::Cluster, "addons*", Test("addons_are_on_by_default_go_and_come_back")),
+    (
+        Kind::Cluster,
+        "registration*",
+        Test("the_record_comes_first_then_rights_then_the_secret_and_they_go_the_other_way_round"),
+    ),
     (Kind::Cluster, "deletion.protected", Test("a_protected_cluster_that_is_deleted_all_the_same_is_held")),
     (Kind::Cluster, "deletion*", Test("retain_keeps_data_and_roots_and_a_new_cluster_takes_them_over")),
     (
@@ -244,6 +249,8 @@ fn samples(kind: Kind) -> Vec<(&'static str, Vec<Value>)> {
             ("endpoint.gateway.sourceRanges[]", vec![json!("192.0.{n}.0/24"), json!("2001:db8::/32")]),
             ("endpoint.service.loadBalancerClass", vec![json!("example.com/fast")]),
             ("endpoint.service.loadBalancerSourceRanges[]", vec![json!("192.0.{n}.0/24"), json!("2001:db8::/32")]),
+            ("registration.argoCD.labels{key}", vec![json!("example.com/sweep-{n}"), json!("berth.dev/sweep")]),
+            ("registration.argoCD.labels{}", vec![json!("yes"), json!("-no")]),
             ("addons.coreDNS.zones[]", vec![json!({"name": "zone-{n}.example", "servers": ["192.0.2.53"]})]),
             ("addons.coreDNS.zones[].name", vec![json!("zone-{n}.example"), json!("svc.cluster.local")]),
             (

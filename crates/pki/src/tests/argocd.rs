@@ -1,0 +1,63 @@
+//! What Argo CD is told of a cluster, read back by a parser that knows only the shape that its documentation has.
+
+use serde_json::{Value, json};
+
+use super::{ca, leaf, spec};
+use crate::{Kubeconfig, KubeconfigInfo, Usage, argocd_cluster, parse_argocd_cluster, parse_kubeconfig_certificate};
+
+fn kubeconfig() -> (String, Kubeconfig) {
+    let ca = ca();
+    let client = leaf(&spec("berth:argocd", Usage::Client), &ca);
+    let kubeconfig = Kubeconfig {
+        cluster_name: "acme".into(),
+        server: "https://acme.k8s.example.com:6443".into(),
+        ca_pem: ca.cert_pem,
+        user: "berth:argocd".into(),
+        cert_pem: client.cert_pem,
+        key_pem: client.key_pem,
+    };
+    (kubeconfig.to_yaml(), kubeconfig)
+}
+
+fn read(server: &str, config: &str) -> Result<KubeconfigInfo, String> {
+    parse_argocd_cluster(server, config.as_bytes()).map_err(|error| format!("{error} {error:?}"))
+}
+
+#[test]
+fn it_has_the_documented_shape_and_says_what_the_kubeconfig_says() {
+    use base64::Engine;
+    let base64 = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
+    let (yaml, of) = kubeconfig();
+    let told = argocd_cluster(yaml.as_bytes()).unwrap();
+    let expected = json!({"tlsClientConfig": {
+        "caData": base64(&of.ca_pem), "certData": base64(&of.cert_pem), "keyData": base64(of.key_pem.expose()),
+    }});
+    assert_eq!(serde_json::from_str::<Value>(told.config.expose()).unwrap(), expected);
+    assert!(!format!("{told:?}").contains("tlsClientConfig"));
+    let info = parse_kubeconfig_certificate(yaml.as_bytes()).unwrap();
+    assert_eq!(read(&told.server, told.config.expose()), Ok(info));
+}
+
+#[test]
+fn whatever_else_is_in_it_is_written_anew_and_never_quoted() {
+    let (yaml, of) = kubeconfig();
+    let told = argocd_cluster(yaml.as_bytes()).unwrap();
+    let good = told.config.expose();
+    let secret = &good[good.find("keyData").unwrap() + 40..][..40];
+    let other = kubeconfig().1;
+    use base64::Engine;
+    let another = base64::engine::general_purpose::STANDARD.encode(&other.cert_pem);
+    let own = base64::engine::general_purpose::STANDARD.encode(&of.cert_pem);
+    for (config, expected) in [
+        (String::new(), "not what Berth tells Argo CD"),
+        (good.replace("{\"tls", "{\"bearerToken\":\"x\",\"tls"), "not what Berth tells Argo CD"),
+        (good.replace("{\"caData", "{\"serverName\":\"x\",\"caData"), "not what Berth tells Argo CD"),
+        (good.replace("{\"caData", "{\"insecure\":true,\"caData"), "does not ask for the server's certificate"),
+        (good.replace("\"certData\":\"", "\"certData\":\"%"), "not base64"),
+        (good.replace(&own, &another), "does not belong"),
+    ] {
+        let error = read("https://a", &config).unwrap_err();
+        assert!(error.contains(expected) && !error.contains(secret), "{expected}: {error}");
+    }
+    assert!(argocd_cluster(b"nonsense").is_err());
+}

@@ -1,0 +1,49 @@
+//! Rights of Argo CD's user in the tenant. They are there before the Secret that brings them is, and go after it.
+
+use super::decide::target;
+use super::record::{is_gone, source};
+use crate::subject::Tenant;
+use berth_api::{labels, names};
+use berth_plan::object_meta::label;
+use berth_plan::observed::ApiProbe;
+use berth_render::values::ArgoCdValues;
+use berth_render::{Kind, Listing, ObjectKey, TenantSet, stamp_key};
+use serde_json::Value;
+
+/// The set.
+pub(crate) fn set() -> TenantSet {
+    TenantSet::ArgoCd(ArgoCdValues { user: names::ARGOCD_USER.into() })
+}
+
+/// The binding in it.
+pub(super) fn binding() -> ObjectKey {
+    ObjectKey::cluster(Kind::ClusterRoleBinding, "berth:argocd")
+}
+
+/// Whether they are to be there: only once that is recorded.
+pub(crate) fn are_wanted(t: &Tenant<'_>) -> bool {
+    source(t).is_some() && (target(t).is_some() || !is_gone(t))
+}
+
+/// What is to be listed in the tenant, so that rights which are to go are found.
+pub(crate) fn listing(t: &Tenant<'_>) -> Option<Listing> {
+    let goes = source(t).is_some() && !are_wanted(t);
+    goes.then_some(Listing { kind: Kind::ClusterRoleBinding, namespace: None })
+}
+
+/// Whether the whole set was seen: its stamp comes last.
+pub(super) fn are_there(t: &Tenant<'_>) -> bool {
+    is_there(t, &stamp_key(set().name())) == Some(true)
+}
+
+/// Whether they were seen to be gone.
+pub(super) fn are_gone(t: &Tenant<'_>) -> bool {
+    [binding(), stamp_key(set().name())].iter().all(|key| is_there(t, key) == Some(false))
+}
+
+/// None: it was not read.
+fn is_there(t: &Tenant<'_>, key: &ObjectKey) -> Option<bool> {
+    let ApiProbe::Answered { read, .. } = &t.observed.api else { return None };
+    let is_ours = |live: &Value| label(live, labels::TENANT_SET) == Some(set().name());
+    read.get(key).map(|live| live.is_some_and(is_ours))
+}

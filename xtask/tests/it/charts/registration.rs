@@ -1,0 +1,111 @@
+//! What the operator may do in Argo CD's namespace, and what of it elsewhere.
+
+use super::*;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::ListParams;
+
+/// Argo CD, and who is registered there.
+pub(crate) const ON: [&str; 2] = ["registration.argoCD.namespace=argocd", "registration.argoCD.projects.team-a=shops"];
+
+/// A Secret as the operator registers a tenant, but for what `change` says.
+fn secret(name: &str, change: &Value) -> Secret {
+    let mut secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": {"name": "YQ==", "project": "c2hvcHM="},
+        "metadata": {
+            "name": name,
+            "labels": {(labels::MANAGED_BY): "berth", (labels::ARGOCD_SECRET_TYPE): labels::ARGOCD_CLUSTER, "env": "prod"},
+        },
+    });
+    merge(&mut secret, change);
+    berth_testkit::fixtures::from_json(secret)
+}
+
+fn merge(into: &mut Value, change: &Value) {
+    let Some(fields) = change.as_object() else { return into.clone_from(change) };
+    for (key, value) in fields {
+        match value {
+            Value::Null => drop(into.as_object_mut().and_then(|all| all.remove(key))),
+            value => merge(&mut into[key], value),
+        }
+    }
+}
+
+fn secrets(client: Client) -> Api<Secret> {
+    Api::namespaced(client, "argocd")
+}
+
+/// Ok once the policy of this page refuses.
+pub(crate) async fn in_force(server: &ApiServer) -> Result<(), String> {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "argocd"}});
+    let _ = create(&server.client(), "Namespace", "", namespace, false).await;
+    let dry = PostParams { dry_run: true, ..PostParams::default() };
+    denied(secrets(operator(server)).create(&dry, &secret("probe", &json!({}))).await)
+}
+
+async fn look(of: &Api<Secret>, name: &str) -> kube::Result<Secret> {
+    let dry = PatchParams { dry_run: true, ..PatchParams::default() };
+    of.patch(name, &dry, &Patch::Merge(json!({}))).await
+}
+
+#[tokio::test]
+async fn it_registers_changes_looks_at_and_takes_back() {
+    let server = server().await;
+    let (mine, name) = (secrets(operator(server)), format!("berth-{}", server.unique("acme")));
+    let made = mine.create(&PostParams::default(), &secret(&name, &json!({}))).await.expect("create");
+    assert_eq!(look(&mine, &name).await.expect("its own").data, made.data);
+    let change = json!({"data": {"project": "b3RoZXI="}, "metadata": {"labels": {"env": null, "tier": "gold"}}});
+    mine.patch(&name, &PatchParams::default(), &Patch::Merge(change)).await.expect("change");
+    for wrong in [
+        json!({"metadata": {"labels": {(labels::MANAGED_BY): null}}}),
+        json!({"metadata": {"labels": {(labels::ARGOCD_SECRET_TYPE): "repository"}}}),
+        json!({"metadata": {"labels": {"argocd.argoproj.io/more": "yes"}}}),
+        json!({"data": {"project": null}}),
+        json!({"data": {"project": ""}}),
+    ] {
+        refusal(mine.patch(&name, &PatchParams::default(), &Patch::Merge(wrong)).await);
+    }
+    mine.delete(&name, &DeleteParams::default()).await.expect("delete");
+}
+
+#[tokio::test]
+async fn there_it_writes_and_reads_nothing_else() {
+    let server = server().await;
+    let (mine, admin) = (secrets(operator(server)), secrets(server.client()));
+    let of = |change: Value| (format!("berth-{}", server.unique("other")), change);
+    let labelled = |labels: Value| of(json!({"metadata": {"labels": labels}}));
+    for (name, change) in [
+        (server.unique("other"), json!({})),
+        labelled(json!({(labels::MANAGED_BY): "somebody"})),
+        labelled(json!({(labels::ARGOCD_SECRET_TYPE): null})),
+        labelled(json!({(labels::ARGOCD_SECRET_TYPE): "repository"})),
+        labelled(json!({(labels::ARGOCD_SECRET_TYPE): "repo-creds"})),
+        of(json!({"type": "cluster.x-k8s.io/secret"})),
+        // A kubeconfig as it publishes them elsewhere.
+        of(json!({"type": "cluster.x-k8s.io/secret", "metadata": {"labels": {(labels::ARGOCD_SECRET_TYPE): null}}})),
+        of(json!({"type": "berth.dev/app"})),
+    ] {
+        let other = secret(&name, &change);
+        refusal(mine.create(&PostParams::default(), &other).await);
+        admin.create(&PostParams::default(), &other).await.expect("somebody else's");
+        assert!(refusal(look(&mine, &name).await).contains("not created by Berth"), "{change}");
+        refusal(mine.patch(&name, &PatchParams::default(), &Patch::Merge(json!({"data": {"name": "Yg=="}}))).await);
+        refusal(mine.delete(&name, &DeleteParams::default()).await);
+        refusal(mine.get(&name).await);
+    }
+    refusal(mine.list(&ListParams::default()).await);
+}
+
+/// Where Argo CD was before, by the chart's value.
+#[tokio::test]
+async fn elsewhere_it_takes_back_what_it_registered_and_registers_nothing() {
+    let server = server().await;
+    let former = server.namespace("former-argocd").await;
+    let [mine, admin] = [operator(server), server.client()].map(|client| Api::<Secret>::namespaced(client, &former));
+    let registered = secret("berth-acme", &json!({}));
+    refusal(mine.create(&PostParams::default(), &registered).await);
+    let made = admin.create(&PostParams::default(), &registered).await.expect("create");
+    assert_eq!(look(&mine, "berth-acme").await.expect("it was its own").data, made.data);
+    let change = json!({"data": {"name": "Yg=="}});
+    refusal(mine.patch("berth-acme", &PatchParams::default(), &Patch::Merge(change)).await);
+    mine.delete("berth-acme", &DeleteParams::default()).await.expect("delete");
+}
