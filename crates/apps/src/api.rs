@@ -64,6 +64,7 @@ struct Cluster {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
+#[expect(clippy::struct_field_names, reason = "as kubeconfigs have them")]
 struct User {
     client_certificate: String,
     client_certificate_data: String,

@@ -49,7 +49,9 @@ pub fn run(task: &Check, helm: &Helm, place: &Place) -> Result<Checked, Problem>
     all.sort_by_key(|one| !report::is_known(one, &task.known));
     // An API server quotes what it refuses.
     let secrets = Secrets::read(&place.secret);
-    all.iter_mut().for_each(|one| secrets.out_of(&mut one.message));
+    for one in &mut all {
+        secrets.out_of(&mut one.message);
+    }
     Ok(report::checked(all))
 }
 

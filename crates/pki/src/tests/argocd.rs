@@ -1,5 +1,6 @@
 //! What Argo CD is told of a cluster, read back by a parser that knows only the shape that its documentation has.
 
+use base64::Engine as _;
 use serde_json::{Value, json};
 
 use super::{ca, leaf, spec};
@@ -25,7 +26,6 @@ fn read(server: &str, config: &str) -> Result<KubeconfigInfo, String> {
 
 #[test]
 fn it_has_the_documented_shape_and_says_what_the_kubeconfig_says() {
-    use base64::Engine;
     let base64 = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
     let (yaml, of) = kubeconfig();
     let told = argocd_cluster(yaml.as_bytes()).unwrap();
@@ -45,7 +45,6 @@ fn whatever_else_is_in_it_is_written_anew_and_never_quoted() {
     let good = told.config.expose();
     let secret = &good[good.find("keyData").unwrap() + 40..][..40];
     let other = kubeconfig().1;
-    use base64::Engine;
     let another = base64::engine::general_purpose::STANDARD.encode(&other.cert_pem);
     let own = base64::engine::general_purpose::STANDARD.encode(&of.cert_pem);
     for (config, expected) in [

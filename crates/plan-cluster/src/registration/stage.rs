@@ -23,7 +23,7 @@ pub(crate) fn stage(t: &Tenant<'_>, out: &mut ClusterPlan) -> Option<Stage> {
     let mut stage = Stage::new(StageId::Registration, State::Ready);
     if let Some(target) = target(t) {
         stage.actions = kubeconfig(t, &target, out);
-        stage.actions.extend(next(t, &target).map(Action::Register));
+        stage.actions.extend(next(t, &target).map(Box::new).map(Action::Register));
     } else {
         stage.actions.extend(take_back(t, recorded(t)?));
     }

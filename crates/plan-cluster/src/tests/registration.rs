@@ -1,6 +1,7 @@
 //! A tenant that Argo CD knows: in which order that comes, changes and goes.
 
 use super::*;
+use berth_api::cluster::Registration;
 use berth_api::labels;
 use berth_plan::model::Action;
 use berth_plan::observed::{Registered, RegisteredSecret};
@@ -19,7 +20,7 @@ pub(super) fn ask(f: &mut Fixture, labels: Value) {
 }
 
 fn off(f: &mut Fixture) {
-    f.cluster.spec.registration = Default::default();
+    f.cluster.spec.registration = Registration::default();
 }
 
 /// What the operator reads in Argo CD's namespace, whatever was read before.
@@ -43,10 +44,6 @@ pub(super) fn live(f: &Fixture) -> RegisteredSecret {
         Registered::Ours(live) => (**live).clone(),
         other => panic!("{other:?}"),
     }
-}
-
-fn source() -> ObjectKey {
-    Fixture::key(Kind::Secret, names::ARGOCD_KUBECONFIG)
 }
 
 fn rights(f: &Fixture) -> (bool, bool) {

@@ -112,7 +112,7 @@ pub enum Action {
         labels: BTreeMap<String, String>,
     },
     /// Make the tenant known to Argo CD, in a namespace of the platform's. What fails there is seen by the next plan, and ends nothing.
-    Register(RegistrationPlan),
+    Register(Box<RegistrationPlan>),
     /// A call to etcd that changes its members. It is on record before it is made, and whatever is answered, the members are asked anew.
     ChangeMembers {
         /// The `EtcdCluster`.

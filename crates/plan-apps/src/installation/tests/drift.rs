@@ -130,7 +130,8 @@ fn nobody_looks_where_a_change_is_due_the_tenant_cannot_be_asked_or_the_spec_say
     let status = it.object.status.clone().unwrap();
     assert!((status.drift, status.check, &*drifted(&it)) == (None, None, ""));
     for _ in 0..50 {
-        it.now += it.settle().requeue_after.unwrap();
+        let after = it.settle().requeue_after.unwrap();
+        it.now += after;
         assert!(it.job().is_none());
     }
 }

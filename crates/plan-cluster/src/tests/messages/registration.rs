@@ -2,6 +2,7 @@
 
 use super::super::registration::{argo_cd, ask, live, nothing_there, registered};
 use super::*;
+use berth_api::cluster::Registration;
 use berth_plan::observed::Registered;
 
 /// Not carried out yet.
@@ -20,7 +21,7 @@ fn asked() -> Fixture {
 }
 
 fn is_off(f: &mut Fixture) {
-    f.cluster.spec.registration = Default::default();
+    f.cluster.spec.registration = Registration::default();
 }
 
 fn source() -> ObjectKey {
