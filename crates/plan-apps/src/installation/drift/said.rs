@@ -22,9 +22,11 @@ pub(in super::super) fn verdict(spec: &AppDrift, status: &AppInstallationStatus)
         let hint = hint(spec.mode, &drift.objects);
         return said(Some(true), Reason::Drifted, format!("not as {release} left it: {those}{hint}"));
     }
-    let message = match drift.objects.iter().any(|object| object.mended) {
-        false => format!("all is as {release} left it"),
-        true => format!("set back to what {release} left: {}", named(&drift.objects, true, 0)),
+    let mended = drift.objects.iter().any(|object| object.mended);
+    let message = if mended {
+        format!("set back to what {release} left: {}", named(&drift.objects, true, 0))
+    } else {
+        format!("all is as {release} left it")
     };
     said(Some(false), Reason::AsExpected, message)
 }
@@ -41,9 +43,10 @@ fn told(object: &DriftedObject) -> String {
     let within = object.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
     let own = format!("{} {within}{}", object.kind, object.name);
     let why = object.message.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+    let (is, has) = if object.mended { ("was", "had") } else { ("is", "has") };
     match object.what {
-        Drift::Missing => format!("{own} is missing{why}"),
-        Drift::Changed => format!("{own} has other values at {}{why}", object.paths.join(", ")),
+        Drift::Missing => format!("{own} {is} missing{why}"),
+        Drift::Changed => format!("{own} {has} other values at {}{why}", object.paths.join(", ")),
         Drift::Taken => format!("{own} is of another release of Helm{why}"),
         Drift::Refused => format!("{own} cannot be compared{why}"),
         Drift::Replaced => format!("{own}{why}"),
