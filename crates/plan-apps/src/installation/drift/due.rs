@@ -109,8 +109,8 @@ mod tests {
                 }
             }
         }
-        assert_eq!(minutes.iter().sum::<i32>(), 2000);
-        // The first minute has those of ten before it.
+        // Twice in twelve hours; the first minute has those of the ten before it.
+        assert!((2000..2050).contains(&minutes.iter().sum::<i32>()), "{minutes:?}");
         assert!(minutes[0] < 60 && minutes[1..].iter().all(|count| *count <= 12), "{minutes:?}");
     }
 
@@ -128,7 +128,11 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_begins_soon_and_of_many_one_after_another() {
-        assert!(matches!(of("a").due(at(1)), Due::Later(_) | Due::Record(_)));
+        let rests = checked(0, "r");
+        assert!(
+            matches!(Looks { last: Some(&rests), asked: true, ..of("a") }.due(at(1)), Due::Later(_)),
+            "it was done"
+        );
         let Due::Record(next) = (Looks { asked: true, ..of("a") }).due(at(0)) else { panic!("it was asked for") };
         assert_eq!((next.at.0, &*next.request), (at(0), "r"));
         let last = checked(0, "before");
