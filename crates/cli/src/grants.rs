@@ -48,7 +48,7 @@ fn read(items: Vec<Value>) -> Vec<ClusterAccess> {
 
 /// Those of all namespaces, or of the own one for whoever may read no more.
 async fn everywhere(access: &Access) -> anyhow::Result<Vec<ClusterAccess>> {
-    match access.io.list(Kind::ClusterAccess, None, None).await {
+    match access.io.list(Kind::ClusterAccess, None::<&str>, None).await {
         Ok(items) => Ok(read(items)),
         Err(error) if error.kind == ErrorKind::Forbidden => {
             let own = &access.namespace;

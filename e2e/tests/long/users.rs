@@ -35,6 +35,11 @@ fn rights_last_as_long_as_they_say() {
         // Revoked while it sleeps: gone soon after the wake.
         berth(world, &tenant, &["sleep", "users", "-y", "--wait"])?;
         access_verb(world, &tenant, &["revoke", "jane"])?;
+        until_within(Duration::from_secs(30), "the right to be told until it is gone", || {
+            let who = access_verb(world, &tenant, &["who", "--cluster", "users"])?;
+            ensure!(who.contains("User jane") && who.contains("NotRevoked"), "{who}");
+            Ok(())
+        })?;
         world.restart_operator()?;
         berth(world, &tenant, &["wake", "users", "--wait"])?;
         until_within(Duration::from_secs(30), "the right to be gone", || {
