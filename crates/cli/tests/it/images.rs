@@ -32,9 +32,11 @@ fn what_a_tenants_pods_run_is_listed() {
         let run = rendered(version);
         assert_eq!(run.len(), 5, "{run:?}");
         let listed: BTreeSet<String> = lines(&["images", "--version", version]).into_iter().collect();
-        // Backups are Jobs; operator and gateway are not of a tenant; add-ons run on the tenant's nodes, and are rendered once its API answers.
+        // Backups and apps are Jobs; operator, gateway and login are not of a tenant; add-ons run on the tenant's nodes, and are rendered once its API answers.
         let others = [
+            "ghcr.io/berth-dev/access:",
             "ghcr.io/berth-dev/api-proxy:",
+            "ghcr.io/berth-dev/apps:",
             "ghcr.io/berth-dev/backup:",
             "ghcr.io/berth-dev/gateway:",
             "ghcr.io/berth-dev/operator:",
@@ -46,7 +48,7 @@ fn what_a_tenants_pods_run_is_listed() {
             beside.len() == others.len() && beside.iter().zip(others).all(|(i, o)| i.starts_with(o)),
             "{version}: {beside:?}"
         );
-        assert!(beside[5].ends_with(&format!(":v{version}")), "{version}: {beside:?}");
+        assert!(beside[7].ends_with(&format!(":v{version}")), "{version}: {beside:?}");
         assert!(run.is_subset(&listed), "{version}: {run:?}");
         assert_eq!(run.is_subset(&all), version != "1.36.0", "{version}");
     }
@@ -56,7 +58,7 @@ fn what_a_tenants_pods_run_is_listed() {
 #[test]
 fn a_mirror_has_them_under_the_names_that_the_operator_asks_for() {
     let pairs = lines(&["images", "--version", "1.35.4,1.36.3", "--to", "mirror.example.com/k8s/"]);
-    assert_eq!(pairs.len(), 5 + 1 + 2 * (3 + 2), "{pairs:?}");
+    assert_eq!(pairs.len(), 7 + 1 + 2 * (3 + 2), "{pairs:?}");
     assert!(
         pairs.contains(&"registry.k8s.io/coredns/coredns:v1.14.2 mirror.example.com/k8s/coredns:v1.14.2".to_owned()),
         "{pairs:?}"

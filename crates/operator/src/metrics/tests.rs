@@ -114,7 +114,7 @@ fn everything() -> Metrics {
         json!({"type": "Ready", "status": "True", "reason": "Waiting", "message": "", "lastTransitionTime": since});
     let status = json!({
         "conditions": [condition], "certificates": {"nextExpiry": since}, "lastVerifiedTime": since,
-        "recovery": {"begun": since}, "restoredAt": since, "phase": "Deployed", "failures": 1,
+        "recovery": {"begun": since}, "restoredAt": since, "phase": "Deployed", "failures": 1, "drift": {"count": 1},
     });
     let orphan = || Orphan { namespace: "a".into(), cluster_namespace: "b".into(), cluster: "c".into() };
     metrics.tenants.orphans_from(move || vec![orphan()]);

@@ -22,6 +22,8 @@ pub(super) fn status(
     };
     if let Some(asked) = &planned.asked {
         new.asked = Some(asked.clone());
+        // Whatever its Job comes to, what was asked for before is not known to be there any more.
+        new.release = new.release.map(|release| ReleaseStatus { asked: String::new(), ..release });
         (new.failures, new.failed_at, new.message) = (None, None, None);
         // What was found is of what was there before.
         let request = new.drift.take().and_then(|drift| drift.request);

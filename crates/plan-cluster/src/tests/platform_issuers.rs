@@ -142,7 +142,7 @@ fn newest_takes_each_value_and_the_way_back_leads_to_the_former_issuers() {
 fn a_minor_changes_with_issuers_of_the_longest() {
     let mut f = Fixture::up_for_upgrade(json!({"version": "1.35.4", "upgrade": {"soak": "0s"}}));
     f.platform_issuers(&[LOGIN]);
-    let audiences: Vec<String> = (0..900).map(|n| format!("a-client-of-the-platforms-login-{n:04}")).collect();
+    let audiences: Vec<String> = (0..800).map(|n| format!("a-client-of-the-platforms-login-{n:04}")).collect();
     f.settings.jwt[0]["issuer"]["audiences"] = json!(audiences);
     f.settings.jwt[0]["issuer"]["audienceMatchPolicy"] = json!("MatchAny");
     assert_eq!(crate::platform_issuers_refusal(&f.settings.jwt), None);

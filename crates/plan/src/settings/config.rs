@@ -531,7 +531,7 @@ mod tests {
         }
         assert_eq!(Config::parse("tenants: {proxy: {httpsProxy: a}}").unwrap().unknown, ["tenants.proxy.httpsProxy"]);
         assert!(
-            wrong("authentication: {jwt: [a]}").contains("expected a map"),
+            wrong("authentication: {jwt: [a]}").contains("expected mapping"),
             "{}",
             wrong("authentication: {jwt: [a]}")
         );

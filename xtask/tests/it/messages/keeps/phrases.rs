@@ -154,6 +154,8 @@ const TAKEN: &[(&str, &str)] = &[
     ("Narrow its rules, or delete it", "a tenant's own webhook, and narrowing it comes first"),
     ("repair what serves it, or delete it", "likewise"),
     ("Create it", "all: something that lacks is made"),
+    ("create Secret argocd/", "all: Berth says what it was not let do"),
+    ("Delete it", "a Secret that is not Berth's, in a namespace that is"),
     ("create another one, and name that", "likewise"),
     ("Create a DNS record", "likewise"),
 ];
