@@ -16,6 +16,10 @@ use berth_render::ObjectKey;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
+/// The policies of Berth's chart that refuse what is not Berth's: in Argo CD's namespace, and elsewhere.
+const OWN_POLICIES: [&str; 2] =
+    ["ValidatingAdmissionPolicy 'berth-operator-registration' ", "ValidatingAdmissionPolicy 'berth-operator-secrets' "];
+
 /// Looks at it as at the published kubeconfig: by an empty patch as a dry run, which the chart's admission policy refuses for Secrets that are
 /// not Berth's. Where nothing is registered, nothing is asked.
 pub(crate) async fn observe(io: &Io, cluster: &Cluster, settings: &Settings, snapshot: &mut Snapshot) {
@@ -23,9 +27,16 @@ pub(crate) async fn observe(io: &Io, cluster: &Cluster, settings: &Settings, sna
     snapshot.observed.registered = match io.merge(&key, "", "dryRun=All", &json!({})).await {
         Ok(secret) => seen(secret, cluster),
         Err(e) if e.kind == ErrorKind::NotFound => Registered::Absent,
-        Err(e) if e.kind == ErrorKind::Rejected => Registered::Foreign(told(&e.message)),
+        Err(e) if e.kind == ErrorKind::Rejected && is_by_own_policy(&e.message) => {
+            Registered::Foreign(told(&e.message))
+        }
         Err(e) => failed(&e),
     };
+}
+
+/// The chart's policies refuse what is not Berth's. Whatever else refuses says nothing of whose it is.
+fn is_by_own_policy(said: &str) -> bool {
+    OWN_POLICIES.iter().any(|policy| said.contains(policy))
 }
 
 fn seen(secret: Value, cluster: &Cluster) -> Registered {

@@ -50,9 +50,15 @@ fn read(secret: &Value) -> Result<(Cluster, Config)> {
     Ok((cluster, config))
 }
 
-/// A client that knows what the Secret says, and nothing else.
-fn client(secret: &Value) -> Result<Kube> {
+/// A client that knows what the Secret says, and nothing else. It is no pod, so it knows no names of Services: the address of this one is in the
+/// certificate, too.
+fn client(world: &World, secret: &Value) -> Result<Kube> {
     let (Cluster { server, .. }, Config { tls_client_config: tls }) = read(secret)?;
+    let (host, port) =
+        server.strip_prefix("https://").and_then(|rest| rest.rsplit_once(':')).context("a host and a port")?;
+    let (service, namespace) = host.strip_suffix(".svc").and_then(|host| host.split_once('.')).context("a Service")?;
+    let service = world.kube.get(&format!("{}/{service}", core(namespace, "services")))?;
+    let server = format!("https://{}:{port}", service["spec"]["clusterIP"].as_str().context("an address")?);
     let kubeconfig = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "c",
         "clusters": [{"name": "c", "cluster": {"server": server, "certificate-authority-data": tls.ca_data}}],
@@ -90,7 +96,7 @@ fn work(world: &World) -> Result<()> {
     ensure!(cluster.project == "shops" && secret["metadata"]["labels"]["env"] == "prod", "{}", secret["metadata"]);
     let told = tenant.cluster()?["status"]["registration"]["argoCD"].clone();
     ensure!(told["uid"] == secret["metadata"]["uid"] && told["namespace"] == "argocd", "{told}");
-    let argocd = client(&secret)?;
+    let argocd = client(world, &secret)?;
     argocd.list(&core("", "nodes"))?;
     let namespaces = argocd.list(&core("", "namespaces"))?;
     ensure!(namespaces.iter().any(|n| n["metadata"]["name"] == "kube-system"), "{namespaces:?}");

@@ -22,8 +22,6 @@ pub(super) const DEADLINE: i64 = 3000;
 const LIFETIME: SignedDuration = SignedDuration::from_hours(1);
 /// A chart of 20 MiB at most, unpacked and with what Helm keeps of it.
 const SCRATCH: &str = "256Mi";
-/// Port of API servers.
-const PORT: u16 = 6443;
 
 /// What a Job is to do, and by what it is known that it was done.
 #[derive(Clone, Debug)]
@@ -154,9 +152,11 @@ impl Asked {
     /// What is in the Secret beside the Job.
     pub(super) fn entries(&self, input: InstallationInput<'_>) -> Vec<SecretEntry> {
         let target = input.target();
+        // The port of the Service is the one that the tenant is given.
+        let port = find::<Cluster>(input.observed, &target.cluster).unwrap_or_default().spec.endpoint.port;
         let kubeconfig = SecretEntry::Kubeconfig {
             cluster: target.cluster.name.clone(),
-            server: format!("https://{}.{}.svc:{PORT}", names::APISERVER, target.home),
+            server: format!("https://{}.{}.svc:{port}", names::APISERVER, target.home),
             spec: CertSpec::new(names::APPS_USER, Usage::Client, LIFETIME),
             issuer: target.ca(),
             why: "a Job is about to begin".to_owned(),

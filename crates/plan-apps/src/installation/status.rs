@@ -71,7 +71,9 @@ fn record(input: InstallationInput<'_>, status: &mut AppInstallationStatus, resu
             status.release = Some(release(input, deployed, &result.asked, status.release.take()));
             (status.failures, status.failed_at) = (None, None);
             status.message = Some(deployed.mended.clone()).filter(|mended| !mended.is_empty());
-            status.phase = Some(phase::DEPLOYED.to_owned());
+            // It may be of a spec from before its Job began: who goes by it would take a change for deployed that has not come.
+            let is_newest = super::asked(input).is_some_and(|asked| asked.digest == result.asked);
+            status.phase = Some(if is_newest { phase::DEPLOYED } else { phase::RUNNING }.to_owned());
         }
         // Only a look for drift says so.
         Outcome::Checked(_) => {}

@@ -1,9 +1,10 @@
 //! What the gateway is told of a tenant that may sleep.
 
+use crate::registration;
 use crate::subject::Tenant;
 use crate::users;
 use berth_api::gateway::Hibernates;
-use berth_api::hibernation::SleepRecord;
+use berth_api::hibernation::{SleepRecord, SleepState};
 use berth_plan::settings::Engine;
 
 /// Whether gateways of Berth's are told of tenants that sleep.
@@ -11,9 +12,10 @@ fn is_told(t: &Tenant<'_>) -> bool {
     t.settings.gateway.as_ref().is_some_and(|gateway| gateway.has(Engine::Berth) && gateway.namespace.is_some())
 }
 
-/// Whether they hand nobody over yet: rights are there of which nobody knows yet whether they ended.
+/// Whether they hand nobody over yet: rights are there of which nobody knows yet whether they ended, or those of Argo CD, which are to go.
 pub(crate) fn is_closed(t: &Tenant<'_>, sleep: Option<&SleepRecord>) -> bool {
-    is_told(t) && users::closes(t.observed, &t.cp_namespace, sleep)
+    let sleeps = sleep.is_some_and(|sleep| matches!(sleep.state, SleepState::Asleep | SleepState::Waking));
+    is_told(t) && (users::closes(t.observed, &t.cp_namespace, sleep) || (sleeps && registration::rights_go(t)))
 }
 
 /// None: connections fail at once while it has no API server.

@@ -13,6 +13,6 @@ mod wish;
 
 pub use record::key as registered_key;
 pub(crate) use record::status;
-pub(crate) use rights::{are_wanted as has_rights, listing, set};
+pub(crate) use rights::{are_wanted as has_rights, go as rights_go, listing, set};
 pub(crate) use say::verdict;
 pub(crate) use stage::{again, end, stage};

@@ -25,10 +25,14 @@ pub(crate) fn are_wanted(t: &Tenant<'_>) -> bool {
     source(t).is_some() && (target(t).is_some() || !is_gone(t))
 }
 
+/// Whether they are to go, and were not seen to be gone.
+pub(crate) fn go(t: &Tenant<'_>) -> bool {
+    source(t).is_some() && !are_wanted(t)
+}
+
 /// What is to be listed in the tenant, so that rights which are to go are found.
 pub(crate) fn listing(t: &Tenant<'_>) -> Option<Listing> {
-    let goes = source(t).is_some() && !are_wanted(t);
-    goes.then_some(Listing { kind: Kind::ClusterRoleBinding, namespace: None })
+    go(t).then_some(Listing { kind: Kind::ClusterRoleBinding, namespace: None })
 }
 
 /// Whether the whole set was seen: its stamp comes last.

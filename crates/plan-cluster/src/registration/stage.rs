@@ -7,6 +7,7 @@ use super::wish::Target;
 use crate::planned::ClusterPlan;
 use crate::subject::Tenant;
 use crate::{pki, registration};
+use berth_api::cluster::EndpointType;
 use berth_api::{labels, names};
 use berth_plan::model::{Action, SecretEntry, Stage, StageId, State};
 use berth_plan::object_meta::deleting;
@@ -31,9 +32,9 @@ pub(crate) fn stage(t: &Tenant<'_>, out: &mut ClusterPlan) -> Option<Stage> {
     Some(stage)
 }
 
-/// Keeps the kubeconfig that is registered. It leads to where that of the admins does.
+/// Keeps the kubeconfig that is registered.
 fn kubeconfig(t: &Tenant<'_>, target: &Target<'_>, out: &mut ClusterPlan) -> Vec<Action> {
-    let Some(server) = t.endpoint.handed_out.clone() else { return vec![] };
+    let Some(server) = server(t) else { return vec![] };
     let entry = SecretEntry::Kubeconfig {
         cluster: t.name.into(),
         server,
@@ -48,6 +49,16 @@ fn kubeconfig(t: &Tenant<'_>, target: &Target<'_>, out: &mut ClusterPlan) -> Vec
     let mut judged = Stage::new(StageId::Registration, State::Ready);
     pki::judge_into(t, &mut judged, out, &spec, None);
     judged.actions
+}
+
+/// Where Argo CD, which is in the meta cluster, reaches the API. Argo CD knows a cluster by its URL alone, so it is none that a team can choose: the host
+/// in the spec may be another cluster's. Behind a gateway names are checked, and there may be no other way. None: nobody was served yet.
+fn server(t: &Tenant<'_>) -> Option<String> {
+    let handed_out = t.endpoint.handed_out.clone()?;
+    if t.cluster.spec.endpoint.type_ == EndpointType::Gateway {
+        return Some(handed_out);
+    }
+    t.endpoint.inside(&t.cp_namespace).map(|(_, inside)| inside)
 }
 
 /// The Secret goes first, then rights (the stage of the tenant deletes these), and the record last.

@@ -100,8 +100,7 @@ fn the_record_comes_first_then_rights_then_the_secret_and_they_go_the_other_way_
     assert_eq!(&*told.labels[labels::MANAGED_BY], "berth");
     let connection = told.connection.unwrap();
     assert_eq!((&*connection.client.common_name, connection.client.organizations.len()), ("berth:argocd", 0));
-    let admin = f.world.observed.secrets[&Fixture::key(Kind::Secret, names::ADMIN_KUBECONFIG)].clone();
-    assert_eq!(connection.server, admin.kubeconfig().unwrap().unwrap().server);
+    assert_eq!(connection.server, format!("https://kube-apiserver.{home}.svc:6443"));
     assert_eq!(recorded(&f), Some(("argocd".into(), format!("berth-{home}"), Some(told.uid))));
     assert_eq!((says(&f), f.condition("Ready").0), (is("True", "AsExpected"), "True".to_owned()));
 
@@ -232,6 +231,18 @@ fn its_certificate_is_renewed_and_follows_the_address() {
     let after = live(&f).connection.unwrap();
     assert!(after.client.not_after > before.client.not_after, "{:?}", f.world.log);
     assert_eq!((says(&f), after.server), (is("True", "AsExpected"), before.server));
+}
+
+/// Argo CD knows a cluster by its URL: whoever could choose it would be handed what it keeps for another one.
+#[test]
+fn no_host_of_the_spec_is_told_to_argo_cd() {
+    let mut f = registered(json!({}));
+    let before = live(&f).connection.unwrap().server;
+    f.cluster.spec.endpoint.host = Some("api.somebody-elses.example.com".into());
+    f.rest();
+    f.later(10);
+    f.rest();
+    assert_eq!(live(&f).connection.unwrap().server, before);
 }
 
 #[test]

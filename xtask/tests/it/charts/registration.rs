@@ -61,6 +61,8 @@ async fn it_registers_changes_looks_at_and_takes_back() {
         json!({"metadata": {"labels": {"argocd.argoproj.io/more": "yes"}}}),
         json!({"data": {"project": null}}),
         json!({"data": {"project": ""}}),
+        json!({"data": {"server": null}}),
+        json!({"data": {"server": "aHR0cHM6Ly9rdWJlcm5ldGVzLmRlZmF1bHQuc3Zj"}}),
     ] {
         refusal(mine.patch(&name, &PatchParams::default(), &Patch::Merge(wrong)).await);
     }

@@ -435,6 +435,37 @@ fn one_whose_app_is_gone_deletes_itself() {
 }
 
 #[test]
+fn the_job_goes_to_the_port_that_the_tenant_has() {
+    let mut it = Fixture::new();
+    let key = it.target().cluster;
+    it.observed.objects.get_mut(&key).unwrap()["spec"]["endpoint"] = json!({"port": 443});
+    it.reconcile();
+    let planned = InstallationPlanner::plan(it.input());
+    let secret = planned.plan.actions().find_map(|a| if let Action::Secret(s) = a { Some(s.clone()) } else { None });
+    let secret = secret.expect("a Secret beside the Job");
+    let [berth_plan::SecretEntry::Kubeconfig { server, .. }] = &secret.entries[..] else { panic!("{secret:?}") };
+    assert!(server.ends_with(".svc:443"), "{server}");
+}
+
+/// Whoever goes by a status that is of the newest spec, as waves do, would take that one for deployed.
+#[test]
+fn what_a_job_of_a_former_spec_comes_to_is_not_the_newest() {
+    let mut it = Fixture::new();
+    it.settle();
+    assert!(it.task().is_some(), "{}", it.says());
+    it.change(|release| release.wait = true);
+    it.deployed(1);
+    it.reconcile();
+    let status = it.object.status.clone().unwrap();
+    assert_eq!(status.observed_generation, it.object.metadata.generation);
+    assert_eq!((&*it.says()[..7], status.release.unwrap().revision), ("Running", 1));
+    it.settle();
+    it.deployed(2);
+    it.settle();
+    assert!(it.says().starts_with("Deployed True AsExpected: revision 2"), "{}", it.says());
+}
+
+#[test]
 fn values_that_are_too_long_are_refused_with_the_way_out() {
     let mut it = Fixture::new();
     it.change(|release| drop(release.values.insert("a".into(), "x".repeat(70_000).into())));
