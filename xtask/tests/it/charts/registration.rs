@@ -10,7 +10,7 @@ pub(crate) const ON: [&str; 2] = ["registration.argoCD.namespace=argocd", "regis
 /// A Secret as the operator registers a tenant, but for what `change` says.
 fn secret(name: &str, change: &Value) -> Secret {
     let mut secret = json!({
-        "apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": {"name": "YQ==", "project": "c2hvcHM="},
+        "apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": {"name": "YQ==", "server": "aHR0cHM6Ly9hLnN2Yw==", "project": "c2hvcHM="},
         "metadata": {
             "name": name,
             "labels": {(labels::MANAGED_BY): "berth", (labels::ARGOCD_SECRET_TYPE): labels::ARGOCD_CLUSTER, "env": "prod"},
