@@ -102,7 +102,7 @@ impl Tenant<'_> {
         };
         let path = resource.path(&object.namespace, &object.name);
         let mut differing: Option<Vec<String>> = None;
-        let mut applied = wanted.clone();
+        let (mut applied, mut uid) = (wanted.clone(), Value::Null);
         for _ in 0..LOOKS {
             let live = match self.api.get(&path)? {
                 Answer::Is(live) => live,
@@ -118,6 +118,7 @@ impl Tenant<'_> {
                 return found(What::Taken, vec![], other, wanted);
             }
             applied = fields::kept(wanted.clone(), &live, &ignored);
+            uid = live["metadata"]["uid"].clone();
             let now = match self.api.apply(&path, &applied, true)? {
                 Answer::Is(dry) => fields::differing(&live, &dry, &ignored),
                 Answer::Missing => vec![],
@@ -130,6 +131,8 @@ impl Tenant<'_> {
             }
             differing = Some(still);
         }
+        // Another one of that name, which came after the look, is not written over.
+        applied["metadata"]["uid"] = uid;
         found(What::Changed, report::told(differing.unwrap_or_default()), String::new(), applied)
     }
 
@@ -146,7 +149,12 @@ impl Tenant<'_> {
             self.in_time()?;
             let Found { told, wanted } = &mut found[n];
             let Some(resource) = self.resource(wanted, true)? else { continue };
-            match self.api.apply(&resource.path(&told.object.namespace, &told.object.name), wanted, false)? {
+            let path = resource.path(&told.object.namespace, &told.object.name);
+            if told.what == What::Missing && self.api.get(&path)? != Answer::Missing {
+                "somebody else created it meanwhile".clone_into(&mut told.message);
+                continue;
+            }
+            match self.api.apply(&path, wanted, false)? {
                 Answer::Is(_) => (told.mended, told.message) = (true, String::new()),
                 Answer::Missing => "its namespace is not there".clone_into(&mut told.message),
                 Answer::Refused(why) => told.message = why,

@@ -30,8 +30,10 @@ pub(super) fn is_known(one: &Drifted, known: &[Known]) -> bool {
 /// how often it was, and they are, too.
 pub(super) fn to_mend(all: &[&Drifted], known: &[Known]) -> Vec<bool> {
     let is_left = |one: &Drifted| known.iter().any(|it| it.leave && it.object == one.object && it.paths == one.paths);
-    let listed = &all[..all.len().min(Checked::LISTED)];
-    let is_full = listed.len() == Checked::LISTED && listed.iter().all(|one| is_left(one));
+    // As long as they may become.
+    let listed = fitting(all.iter().map(|one| Drifted { mended: true, ..(*one).clone() }));
+    let is_cut = listed.len() == Checked::LISTED || listed.len() < all.len();
+    let is_full = is_cut && listed.iter().all(is_left);
     let can_be = |one: &Drifted| matches!(one.what, What::Missing | What::Changed);
     all.iter().map(|one| can_be(one) && !is_full && !is_left(one)).collect()
 }
@@ -39,14 +41,20 @@ pub(super) fn to_mend(all: &[&Drifted], known: &[Known]) -> Vec<bool> {
 /// The outcome.
 pub(super) fn checked(all: Vec<Drifted>) -> Checked {
     let count = all.iter().filter(|one| !one.mended).count();
-    let mut objects: Vec<Drifted> = all.into_iter().take(Checked::LISTED).collect();
+    let objects = fitting(all.into_iter());
+    Checked { count: i64::try_from(count).unwrap_or(i64::MAX), objects, ..Checked::default() }
+}
+
+/// Of those the first that can be told.
+fn fitting(all: impl Iterator<Item = Drifted>) -> Vec<Drifted> {
+    let mut objects: Vec<Drifted> = all.take(Checked::LISTED).collect();
     for one in &mut objects {
         one.message = cut(std::mem::take(&mut one.message), MESSAGE);
     }
     while serde_json::to_string(&objects).is_ok_and(|text| text.len() > ROOM) {
         objects.pop();
     }
-    Checked { count: i64::try_from(count).unwrap_or(i64::MAX), objects, ..Checked::default() }
+    objects
 }
 
 #[cfg(test)]
@@ -78,6 +86,22 @@ mod tests {
         assert!(serde_json::to_string(&Outcome::Checked(checked)).unwrap().len() <= 4096);
         let short = super::checked((0..40).map(|n| one(&n.to_string())).collect());
         assert_eq!((short.count, short.objects.len()), (40, Checked::LISTED));
+    }
+
+    /// Else those that are never told of would be set back for ever.
+    #[test]
+    fn if_all_that_fits_is_left_the_rest_is_too() {
+        let long = |n: usize| Drifted {
+            paths: told((0..3).map(|p| format!("/{p}/{}", "x".repeat(200))).collect()),
+            ..one(&format!("{n:02}"))
+        };
+        let all: Vec<Drifted> = (0..20).map(long).collect();
+        let listed = checked(all.iter().map(|one| Drifted { mended: true, ..one.clone() }).collect()).objects.len();
+        assert!(listed < Checked::LISTED, "{listed}");
+        let known: Vec<Known> = all[..listed].iter().map(|one| left(one, true)).collect();
+        let mend = |known: &[Known]| to_mend(&all.iter().collect::<Vec<_>>(), known);
+        assert!(mend(&known).iter().all(|mend| !mend));
+        assert!(mend(&known[1..])[listed..].iter().all(|mend| *mend));
     }
 
     #[test]
