@@ -76,7 +76,7 @@ pub fn decide(history: &[Revision], has: &Marks, wanted: &Marks, adopt: bool) ->
     }
 }
 
-fn is_pending(status: &str) -> bool {
+pub(crate) fn is_pending(status: &str) -> bool {
     matches!(status, "pending-install" | "pending-upgrade" | "pending-rollback")
 }
 

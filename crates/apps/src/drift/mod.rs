@@ -13,7 +13,7 @@ use crate::place::Place;
 use crate::problem::Problem;
 use crate::release::{self, Seen};
 use crate::secrets::Secrets;
-use crate::state::{Marks, Step, decide};
+use crate::state::{Marks, Step, decide, is_pending};
 use berth_contract::apps::{At, Check, Checked, Drifted, Object, What, files};
 use kinds::{Kinds, Resource};
 use serde_json::{Value, json};
@@ -32,6 +32,11 @@ const LOOKS: usize = 2;
 pub fn run(task: &Check, helm: &Helm, place: &Place) -> Result<Checked, Problem> {
     let until = Instant::now() + LIMIT;
     let seen = release::read(helm, &task.release, Duration::from_secs(place.patience))?;
+    // None of Berth's is: it may be a person's upgrade that runs, and to roll that back would do harm.
+    if let Some(newest) = seen.history.last().filter(|newest| is_pending(&newest.status)) {
+        let why = format!("release {} is {}: somebody upgrades it, or died on that", task.release.name, newest.status);
+        return Err(Problem::lasting(At::Release, why));
+    }
     if let Some(replaced) = replaced(task, &seen) {
         return Ok(Checked { replaced, ..Checked::default() });
     }
