@@ -32,6 +32,7 @@ struct Config {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[expect(clippy::struct_field_names, reason = "as Argo CD has them")]
 struct TlsClientConfig {
     ca_data: String,
     cert_data: String,
