@@ -313,6 +313,7 @@ fn every_field_has_a_row() {
                     include_str!("../../../../../plan-cluster/src/tests/images.rs"),
                     include_str!("../../../../../plan-cluster/src/tests/sleep.rs"),
                     include_str!("../../../../../plan-cluster/src/tests/sleep/by_itself.rs"),
+                    include_str!("../../../../../plan-cluster/src/tests/registration.rs"),
                     include_str!("../../../../../plan-cluster/src/tests/sleep_backup.rs"),
                     include_str!("../../../../../plan-cluster/src/tests/sleep_by_time.rs"),
                     include_str!("../../../../../plan-etcd/src/tests/sleep.rs"),
