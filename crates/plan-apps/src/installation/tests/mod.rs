@@ -458,7 +458,7 @@ fn what_a_job_of_a_former_spec_comes_to_is_not_the_newest() {
     it.reconcile();
     let status = it.object.status.clone().unwrap();
     assert_eq!(status.observed_generation, it.object.metadata.generation);
-    assert_eq!((&*it.says()[..7], status.release.unwrap().revision), ("Running", 1));
+    assert_eq!((&it.says()[..7], status.release.unwrap().revision), ("Running", 1));
     it.settle();
     it.deployed(2);
     it.settle();
