@@ -2,12 +2,14 @@
 //! termination message. Both are of the same Berth, but for a Job that runs while the operator is replaced.
 
 mod drift;
+mod release;
 
 use crate::jobs::{self, Said};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use drift::{Check, Checked, Drifted, Ignored, Known, Object, What};
+pub use release::Release;
 
 /// Environment variable with the [`Task`] as JSON. It holds no secret.
 pub const TASK: &str = "BERTH_APPS_TASK";
@@ -57,23 +59,6 @@ impl Task {
             Self::Check(task) => &task.release,
         }
     }
-}
-
-/// A release, and whose it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Release {
-    /// Its name.
-    pub name: String,
-    /// Its namespace in the tenant.
-    pub namespace: String,
-    /// Name of the `AppInstallation`.
-    pub installation: String,
-    /// How long Helm may take for one step, in seconds.
-    pub timeout: i64,
-    /// A release of that name, and objects of its, are taken over, whoever made them.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub adopt: bool,
 }
 
 /// A release that is to be there.

@@ -1,6 +1,6 @@
 //! A look for drift: what is in a tenant by now against what Helm last left there.
 
-use super::Release;
+use super::release::Release;
 use serde::{Deserialize, Serialize};
 
 /// What is to be compared.

@@ -1,8 +1,7 @@
 //! Whether the tenant is to be registered, and whether what is there is right.
 
-use super::record::recorded;
 use super::rights;
-use super::wish::{Target, Wish};
+use super::wish::Target;
 use crate::ours::owner_labels;
 use crate::subject::Tenant;
 use berth_api::{labels, names};
@@ -10,14 +9,6 @@ use berth_pki::KubeconfigInfo;
 use berth_plan::model::RegistrationPlan;
 use berth_plan::observed::{Registered, RegisteredSecret};
 use std::collections::BTreeMap;
-
-/// How it is to be registered. None: it is not; or it is registered elsewhere, which is taken back first.
-pub(super) fn target<'a>(t: &Tenant<'a>) -> Option<Target<'a>> {
-    match Wish::of(t.cluster, t.settings) {
-        Wish::Yes(target) if recorded(t).is_none_or(|recorded| recorded == target.key) => Some(target),
-        _ => None,
-    }
-}
 
 /// The kubeconfig that is registered, as it was read.
 pub(super) fn connection<'a>(t: &Tenant<'a>) -> Option<&'a KubeconfigInfo> {

@@ -1,6 +1,6 @@
 //! Where the tenant is registered, or is about to be, by what is recorded of it.
 
-use super::wish::{Wish, identity, secret};
+use super::wish::{Target, Wish, identity, secret};
 use crate::ours::is_ours;
 use crate::subject::Tenant;
 use berth_api::cluster::{RegisteredSecret, RegistrationStatus};
@@ -45,6 +45,14 @@ pub(super) fn source<'a>(t: &Tenant<'a>) -> Option<&'a Value> {
 /// Where it is recorded.
 pub(super) fn recorded(t: &Tenant<'_>) -> Option<ObjectKey> {
     recorded_of(t.cluster, t.observed)
+}
+
+/// How it is to be registered. None: it is not; or it is registered elsewhere, which is taken back first.
+pub(super) fn target<'a>(t: &Tenant<'a>) -> Option<Target<'a>> {
+    match Wish::of(t.cluster, t.settings) {
+        Wish::Yes(target) if recorded(t).is_none_or(|recorded| recorded == target.key) => Some(target),
+        _ => None,
+    }
 }
 
 /// Nothing of Berth's is under the recorded name.

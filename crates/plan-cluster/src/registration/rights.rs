@@ -1,7 +1,6 @@
 //! Rights of Argo CD's user in the tenant. They are there before the Secret that brings them is, and go after it.
 
-use super::decide::target;
-use super::record::{is_gone, source};
+use super::record::{is_gone, source, target};
 use crate::subject::Tenant;
 use berth_api::{labels, names};
 use berth_plan::object_meta::label;

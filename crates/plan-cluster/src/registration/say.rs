@@ -1,7 +1,7 @@
 //! `Registered`.
 
-use super::decide::{connection, next, target};
-use super::record::{is_gone, recorded, status};
+use super::decide::{connection, next};
+use super::record::{is_gone, recorded, status, target};
 use super::rights;
 use super::wish::{Target, Wish};
 use crate::ours::is_ours;

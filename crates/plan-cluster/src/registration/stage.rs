@@ -1,12 +1,12 @@
 //! What is done. The stage is always done: what is wrong is said by a condition of its own, and holds up nothing.
 
-use super::decide::{next, target};
-use super::record::{is_gone, recorded, source};
+use super::decide::next;
+use super::record::{self, is_gone, recorded, source, target};
 use super::rights;
 use super::wish::Target;
+use crate::pki;
 use crate::planned::ClusterPlan;
 use crate::subject::Tenant;
-use crate::{pki, registration};
 use berth_api::cluster::EndpointType;
 use berth_api::{labels, names};
 use berth_plan::model::{Action, SecretEntry, Stage, StageId, State};
@@ -72,7 +72,7 @@ fn take_back(t: &Tenant<'_>, recorded: ObjectKey) -> Option<Action> {
 
 /// While the `Cluster` is being deleted: rights in the tenant go with it. None: nothing of Berth's is left in Argo CD's namespace.
 pub(crate) fn end(t: &Tenant<'_>) -> Option<Stage> {
-    let key = registration::registered_key(t.cluster, t.settings, t.observed)?;
+    let key = record::key(t.cluster, t.settings, t.observed)?;
     let mut stage = Stage::new(StageId::Registration, State::waiting(format!("{key} to be deleted")));
     match &t.observed.registered {
         Registered::Ours(live) => {
