@@ -1,14 +1,13 @@
 //! What a tenant has while there are apps in it: rights of the user that installs them, and a way out for the Jobs that do. The policy is the record of the
 //! rights: it goes once these were seen to be gone.
 
+use crate::in_set;
 use crate::subject::Tenant;
 use berth_api::{AppInstallation, labels, names};
 use berth_plan::object_meta::label;
-use berth_plan::observed::{ApiProbe, InsideTenant};
 use berth_plan::settings::port_of_source;
 use berth_render::values::AppsValues;
 use berth_render::{Kind, Listing, ObjectKey, TenantSet, stamp_key};
-use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// The set.
@@ -46,10 +45,7 @@ fn is_recorded(t: &Tenant<'_>) -> bool {
 
 /// Whether the rights were seen to be gone.
 fn are_gone(t: &Tenant<'_>) -> bool {
-    let ApiProbe::Answered { read, .. } = &t.observed.api else { return false };
-    let is_ours = |live: &Value| label(live, labels::TENANT_SET) == Some(set().name());
-    let gone = |read: &InsideTenant, key: &ObjectKey| read.get(key).is_some_and(|live| !live.is_some_and(is_ours));
-    gone(read, &binding()) && gone(read, &stamp_key(set().name()))
+    [binding(), stamp_key(set().name())].iter().all(|key| in_set::is_there(t, &set(), key) == Some(false))
 }
 
 /// What is to be listed in the tenant, so that rights which are to go are found.

@@ -11,6 +11,7 @@ mod deletion;
 mod endpoint;
 mod etcd;
 mod facts;
+mod in_set;
 mod inside;
 mod isolation;
 mod kubeconfig;

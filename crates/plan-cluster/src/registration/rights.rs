@@ -1,13 +1,11 @@
 //! Rights of Argo CD's user in the tenant. They are there before the Secret that brings them is, and go after it.
 
 use super::record::{is_gone, source, target};
+use crate::in_set;
 use crate::subject::Tenant;
-use berth_api::{labels, names};
-use berth_plan::object_meta::label;
-use berth_plan::observed::ApiProbe;
+use berth_api::names;
 use berth_render::values::ArgoCdValues;
 use berth_render::{Kind, Listing, ObjectKey, TenantSet, stamp_key};
-use serde_json::Value;
 
 /// The set.
 pub(crate) fn set() -> TenantSet {
@@ -36,17 +34,10 @@ pub(crate) fn listing(t: &Tenant<'_>) -> Option<Listing> {
 
 /// Whether the whole set was seen: its stamp comes last.
 pub(super) fn are_there(t: &Tenant<'_>) -> bool {
-    is_there(t, &stamp_key(set().name())) == Some(true)
+    in_set::is_there(t, &set(), &stamp_key(set().name())) == Some(true)
 }
 
 /// Whether they were seen to be gone.
 pub(super) fn are_gone(t: &Tenant<'_>) -> bool {
-    [binding(), stamp_key(set().name())].iter().all(|key| is_there(t, key) == Some(false))
-}
-
-/// None: it was not read.
-fn is_there(t: &Tenant<'_>, key: &ObjectKey) -> Option<bool> {
-    let ApiProbe::Answered { read, .. } = &t.observed.api else { return None };
-    let is_ours = |live: &Value| label(live, labels::TENANT_SET) == Some(set().name());
-    read.get(key).map(|live| live.is_some_and(is_ours))
+    [binding(), stamp_key(set().name())].iter().all(|key| in_set::is_there(t, &set(), key) == Some(false))
 }
