@@ -154,7 +154,7 @@ mod tests {
         assert!(first.starts_with("# Cluster team-a/acme\n"), "{text}");
         let read: Value = serde_saphyr::from_str(first).unwrap();
         assert_eq!(read, json!({"name": "acme", "tier": "gold", "on": "on"}));
-        let expected = "# Cluster team-a/beta\n# spec.valuesTemplate for Cluster team-a/beta, line 2: cluster.labels.tier: undefined value";
+        let expected = "# Cluster team-a/beta\n# spec.valuesTemplate for Cluster team-a/beta, line 2: undefined value: `cluster.labels.tier` is undefined";
         assert!(second.starts_with(expected), "{text}");
     }
 }
