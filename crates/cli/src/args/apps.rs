@@ -17,7 +17,7 @@ pub(crate) struct Apps {
 /// What about it.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Show which Clusters an App would reach, in which wave, and which charts change there.
+    /// Show which Clusters an App would reach, in which wave, and which charts change there; with `--objects` also which objects and pods.
     ///
     /// Nothing is written. Exit code 3: something would change.
     Plan(Plan),
@@ -56,6 +56,16 @@ pub(crate) struct Plan {
     /// The App in this file instead of what is stored; `-` is standard input.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
+    /// Only in this Cluster; several times for several. As `<namespace>/<name>` if it is in another namespace.
+    #[arg(long, value_name = "CLUSTER")]
+    pub(crate) cluster: Vec<String>,
+    /// Also show which objects change in the tenants, and whose pods restart. Charts are rendered here, by your own Helm, with the login that it
+    /// has; values of Secrets, and what a chart looks up in a tenant, are not in it.
+    #[arg(long)]
+    pub(crate) objects: bool,
+    /// The Helm that renders charts.
+    #[arg(long, default_value = "helm", value_name = "PROGRAM", requires = "objects")]
+    pub(crate) helm: PathBuf,
     /// Namespace of the operator, whose Apps are for Clusters of all namespaces.
     #[arg(long, default_value = "berth-system", value_name = "NAMESPACE")]
     pub(crate) operator_namespace: String,
