@@ -42,10 +42,10 @@ pub fn run(task: &Deploy, helm: &Helm, place: &Place) -> Result<Deployed, Proble
     let (mut mended, mut unchanged) = (vec![], true);
     for _ in 0..STEPS {
         let status = seen.history.last().map_or_else(String::new, |newest| newest.status.clone());
-        match decide(&seen.history, &seen.marks, &wanted, release.adopt) {
+        match decide(&seen.history, &seen.marks, seen.made, &wanted, release.adopt) {
             Step::Nothing => return Ok(deployed(&seen, &chart, &values, unchanged, &mended)),
             Step::Refuse => return Err(foreign(release)),
-            Step::Install | Step::Upgrade => upgrade(task, helm, &chart, &values, &wanted)?,
+            Step::Install | Step::Upgrade => upgrade(task, helm, &chart, &values, &wanted, seen.revision() + 1)?,
             Step::RollBack(to) => {
                 mended.push(format!(
                     "revision {} was {status}, and nobody at work on it: rolled back to revision {to}",
@@ -91,7 +91,15 @@ fn values(task: &Deploy, place: &Place) -> Result<Values, Problem> {
     Ok(Values { files: all, digest: format!("{:x}", digest.finalize()) })
 }
 
-fn upgrade(task: &Deploy, helm: &Helm, chart: &Fetched, values: &Values, wanted: &Marks) -> Result<(), Problem> {
+/// `next`: the revision that it becomes.
+fn upgrade(
+    task: &Deploy,
+    helm: &Helm,
+    chart: &Fetched,
+    values: &Values,
+    wanted: &Marks,
+    next: i64,
+) -> Result<(), Problem> {
     let release = &task.release;
     let mut args =
         vec!["upgrade".to_owned(), "--install".to_owned(), release.name.clone(), chart.path.display().to_string()];
@@ -103,6 +111,7 @@ fn upgrade(task: &Deploy, helm: &Helm, chart: &Fetched, values: &Values, wanted:
         (labels::INSTALLATION, &wanted.installation),
         (labels::CHART, &wanted.chart),
         (labels::VALUES, &wanted.values),
+        (labels::REVISION, &next.to_string()),
     ];
     args.extend(marks.iter().map(|(name, value)| format!("--labels={name}={value}")));
     args.push(if task.wait { "--wait".to_owned() } else { "--wait=hookOnly".to_owned() });

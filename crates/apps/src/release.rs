@@ -19,6 +19,8 @@ pub struct Seen {
     pub history: Vec<Revision>,
     /// Whose the newest is.
     pub marks: Marks,
+    /// The revision that was made with these marks, as it says.
+    pub made: Option<i64>,
     /// Chart, its version, and that of what it installs.
     pub chart: (String, String, String),
 }
@@ -70,7 +72,8 @@ pub fn read(helm: &Helm, release: &Release, patience: Duration) -> Result<Seen, 
     let label = |name: &str| labels.get(name).cloned().unwrap_or_default();
     let marks =
         Marks { installation: label(labels::INSTALLATION), chart: label(labels::CHART), values: label(labels::VALUES) };
-    Ok(Seen { history, marks, chart: (chart, version, app_version) })
+    let made = labels.get(labels::REVISION).and_then(|made| made.parse().ok());
+    Ok(Seen { history, marks, made, chart: (chart, version, app_version) })
 }
 
 fn tenant(said: &Said) -> Problem {

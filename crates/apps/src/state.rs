@@ -55,15 +55,16 @@ pub enum Step {
     Purge,
 }
 
-/// The step. `history`: from the oldest; empty, if there is no release. `has`: marks of the newest. `adopt`: it may be somebody else's.
-pub fn decide(history: &[Revision], has: &Marks, wanted: &Marks, adopt: bool) -> Step {
+/// The step. `history`: from the oldest; empty, if there is no release. `has`: marks of the newest. `made`: the revision that was made with these.
+/// `adopt`: it may be somebody else's.
+pub fn decide(history: &[Revision], has: &Marks, made: Option<i64>, wanted: &Marks, adopt: bool) -> Step {
     let Some(newest) = history.last() else { return Step::Install };
     let is_ours = has.installation == wanted.installation;
     if !is_ours && !adopt {
         return Step::Refuse;
     }
     match &*newest.status {
-        "deployed" if has == wanted && is_complete(history, newest) => Step::Nothing,
+        "deployed" if has == wanted && made == Some(origin(history)) && is_complete(history, newest) => Step::Nothing,
         status if is_pending(status) => {
             let newest_of = |fits: fn(&Revision) -> bool| history.iter().rev().find(|revision| fits(revision));
             let ended = || newest_of(|revision| !is_pending(&revision.status));
@@ -78,6 +79,18 @@ pub fn decide(history: &[Revision], has: &Marks, wanted: &Marks, adopt: bool) ->
 
 pub(crate) fn is_pending(status: &str) -> bool {
     matches!(status, "pending-install" | "pending-upgrade" | "pending-rollback")
+}
+
+/// The revision whose content the newest has: that which it was rolled back to, if it was. 0: there is none.
+pub(crate) fn origin(history: &[Revision]) -> i64 {
+    let mut origin = history.last().map_or(0, |newest| newest.revision);
+    // From the newest: each was rolled back to one before it.
+    for revision in history.iter().rev() {
+        if revision.revision == origin {
+            origin = revision.back_to().unwrap_or(origin);
+        }
+    }
+    origin
 }
 
 /// Whether all of it was done. One that was rolled back to what never was whole lacks what hooks do.
@@ -104,7 +117,10 @@ mod tests {
 
     #[test]
     fn each_state_of_a_release_has_its_step() {
-        let of = |statuses: &[&str], has: &Marks| decide(&history(statuses), has, &marks("new"), false);
+        let of = |statuses: &[&str], has: &Marks| {
+            let history = history(statuses);
+            decide(&history, has, Some(origin(&history)), &marks("new"), false)
+        };
         let (old, new) = (marks("old"), marks("new"));
         for (statuses, has, wanted) in [
             (&[][..], &Marks::default(), Step::Install),
@@ -129,14 +145,26 @@ mod tests {
         }
     }
 
+    /// Helm hands Berth's labels on to it.
+    #[test]
+    fn what_somebody_upgraded_by_hand_is_upgraded() {
+        let of = |statuses: &[&str], made| decide(&history(statuses), &marks("new"), made, &marks("new"), false);
+        assert_eq!(of(&["superseded", "deployed"], Some(2)), Step::Nothing);
+        assert_eq!(of(&["superseded", "deployed"], Some(1)), Step::Upgrade);
+        assert_eq!(of(&["superseded", "deployed"], None), Step::Upgrade, "nobody knows");
+        assert_eq!(of(&["superseded", "superseded", "deployed, Rollback to 1"], Some(1)), Step::Nothing);
+        assert_eq!(of(&["superseded", "superseded", "deployed, Rollback to 2"], Some(1)), Step::Upgrade);
+        assert_eq!(of(&["superseded", "failed", "deployed"], Some(1)), Step::Upgrade);
+    }
+
     #[test]
     fn somebody_elses_release_is_left_alone_unless_it_is_adopted() {
         let others = Marks::default();
         for statuses in [&["deployed"][..], &["deployed", "pending-upgrade"], &["uninstalling"]] {
-            assert_eq!(decide(&history(statuses), &others, &marks("new"), false), Step::Refuse, "{statuses:?}");
+            assert_eq!(decide(&history(statuses), &others, None, &marks("new"), false), Step::Refuse, "{statuses:?}");
         }
-        assert_eq!(decide(&history(&["deployed"]), &others, &marks("new"), true), Step::Upgrade);
-        assert_eq!(decide(&history(&["pending-install"]), &others, &marks("new"), true), Step::RollBack(1));
+        assert_eq!(decide(&history(&["deployed"]), &others, None, &marks("new"), true), Step::Upgrade);
+        assert_eq!(decide(&history(&["pending-install"]), &others, None, &marks("new"), true), Step::RollBack(1));
     }
 
     /// Whatever is found, it is as it is to be after a few steps, if each does what it says.
@@ -154,7 +182,7 @@ mod tests {
         ];
         for first in statuses {
             for second in statuses {
-                let (mut history, mut has) = (history(&[first, second]), marks("old"));
+                let (mut history, mut has, mut made) = (history(&[first, second]), marks("old"), None);
                 let mut steps = 0;
                 loop {
                     steps += 1;
@@ -162,17 +190,17 @@ mod tests {
                     let next = i64::try_from(history.len()).unwrap() + 1;
                     let whole =
                         |description: String| Revision { revision: next, status: "deployed".to_owned(), description };
-                    match decide(&history, &has, &marks("new"), false) {
+                    match decide(&history, &has, made, &marks("new"), false) {
                         Step::Nothing => break,
                         Step::Refuse => panic!("{first} {second}"),
                         Step::Install | Step::Upgrade => {
                             history.push(whole("Upgrade complete".to_owned()));
-                            has = marks("new");
+                            (has, made) = (marks("new"), Some(next));
                         }
                         Step::RollBack(to) => {
                             history.push(whole(format!("Rollback to {to}")));
                             // Its labels are those of what it goes back to.
-                            has = marks(if to == 2 { "new" } else { "old" });
+                            (has, made) = if to == 2 { (marks("new"), Some(2)) } else { (marks("old"), None) };
                         }
                         Step::Purge => history.clear(),
                     }

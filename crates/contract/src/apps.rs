@@ -36,6 +36,8 @@ pub mod labels {
     pub const CHART: &str = "berth.dev/chart";
     /// Digest of the values, shortened.
     pub const VALUES: &str = "berth.dev/values";
+    /// Helm's revision that was made with these labels: Helm hands them on to what somebody upgrades by hand.
+    pub const REVISION: &str = "berth.dev/revision";
 }
 
 /// What is to be done.

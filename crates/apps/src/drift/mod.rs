@@ -13,14 +13,15 @@ use crate::place::Place;
 use crate::problem::Problem;
 use crate::release::{self, Seen};
 use crate::secrets::Secrets;
-use crate::state::{Marks, Step, decide, is_pending};
+use crate::state::{Marks, Step, decide, is_pending, origin};
 use berth_contract::apps::{At, Check, Checked, Drifted, Object, What, files};
 use kinds::{Kinds, Resource};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// How long all of it may take.
+/// How long it may take to compare, and to set back after that: with another try less than the Job has.
 const LIMIT: Duration = Duration::from_mins(10);
+const REPAIR_LIMIT: Duration = Duration::from_mins(5);
 /// How often a difference is looked at: controllers write between two requests, and what they write is none the second time.
 const LOOKS: usize = 2;
 
@@ -48,7 +49,7 @@ pub fn run(task: &Check, helm: &Helm, place: &Place) -> Result<Checked, Problem>
         found.extend(tenant.compare(object)?);
     }
     if task.repair {
-        tenant.mend(&mut found)?;
+        tenant.mend(&mut found);
     }
     let mut all: Vec<Drifted> = found.into_iter().map(|found| found.told).collect();
     all.sort_by_key(|one| !report::is_known(one, &task.known));
@@ -68,10 +69,17 @@ fn replaced(task: &Check, seen: &Seen) -> Option<String> {
         values: short(&task.values_digest),
     };
     let newest = seen.history.last().map(|newest| format!("revision {} is {}", newest.revision, newest.status));
-    match (decide(&seen.history, &seen.marks, &wanted, false), newest) {
+    let origin = origin(&seen.history);
+    let is_recorded = task.revision == 0 || task.revision == seen.revision();
+    let made = seen.made.unwrap_or(if is_recorded { origin } else { task.revision });
+    match (decide(&seen.history, &seen.marks, Some(made), &wanted, false), newest) {
         (Step::Nothing, _) => None,
         (_, None) => Some("it is not there any more".to_owned()),
         (Step::Refuse, Some(newest)) => Some(format!("{newest}, and not of this App")),
+        // Helm hands labels on to what somebody upgrades by hand.
+        (_, Some(newest)) if seen.marks == wanted && made != origin => {
+            Some(format!("{newest}, and Berth deployed revision {made}"))
+        }
         (_, Some(newest)) => Some(format!("{newest}, and not as Berth deployed it")),
     }
 }
@@ -94,7 +102,7 @@ struct Tenant<'t> {
 impl Tenant<'_> {
     /// Compares an object. None: it is as Helm left it, or nobody cares.
     fn compare(&mut self, mut wanted: Value) -> Result<Option<Found>, Problem> {
-        self.in_time()?;
+        self.in_time("compared", LIMIT)?;
         let resource = self.resource(&wanted, false)?;
         let object = self.place(&mut wanted, resource.as_ref());
         let Some(ignored) = fields::ignored(&object, &self.task.ignore) else { return Ok(None) };
@@ -142,7 +150,8 @@ impl Tenant<'_> {
     }
 
     /// Sets back what is to be, in the order in which Helm applies it.
-    fn mend(&mut self, found: &mut [Found]) -> Result<(), Problem> {
+    fn mend(&mut self, found: &mut [Found]) {
+        self.until = Instant::now() + REPAIR_LIMIT;
         let known = &self.task.known;
         let mut order: Vec<usize> = (0..found.len()).collect();
         order.sort_by_key(|n| !report::is_known(&found[*n].told, known));
@@ -150,20 +159,21 @@ impl Tenant<'_> {
         let mut mend: Vec<usize> =
             order.iter().zip(report::to_mend(&told, known)).filter(|(_, mend)| *mend).map(|(n, _)| *n).collect();
         mend.sort_unstable();
-        for n in mend {
-            self.in_time()?;
-            let Found { told, wanted } = &mut found[n];
-            let Some(resource) = self.resource(wanted, true)? else { continue };
-            let path = resource.path(&told.object.namespace, &told.object.name);
-            if told.what == What::Missing && self.api.get(&path)? != Answer::Missing {
-                "somebody else created it meanwhile".clone_into(&mut told.message);
-                continue;
-            }
-            match self.api.apply(&path, wanted, false)? {
-                Answer::Is(_) => (told.mended, told.message) = (true, String::new()),
-                Answer::Missing => "its namespace is not there".clone_into(&mut told.message),
-                Answer::Refused(why) => told.message = why,
-            }
+        mend_each(found, &mend, |one| self.mend_one(one));
+    }
+
+    fn mend_one(&mut self, Found { told, wanted }: &mut Found) -> Result<(), Problem> {
+        self.in_time("set back", REPAIR_LIMIT)?;
+        let Some(resource) = self.resource(wanted, true)? else { return Ok(()) };
+        let path = resource.path(&told.object.namespace, &told.object.name);
+        if told.what == What::Missing && self.api.get(&path)? != Answer::Missing {
+            "somebody else created it meanwhile".clone_into(&mut told.message);
+            return Ok(());
+        }
+        match self.api.apply(&path, wanted, false)? {
+            Answer::Is(_) => (told.mended, told.message) = (true, String::new()),
+            Answer::Missing => "its namespace is not there".clone_into(&mut told.message),
+            Answer::Refused(why) => told.message = why,
         }
         Ok(())
     }
@@ -188,15 +198,24 @@ impl Tenant<'_> {
         Object { kind, namespace, name }
     }
 
-    fn in_time(&self) -> Result<(), Problem> {
-        let minutes = LIMIT.as_secs() / 60;
+    fn in_time(&self, done: &str, limit: Duration) -> Result<(), Problem> {
+        let minutes = limit.as_secs() / 60;
         let late = || {
-            Problem::brief(
-                At::Tenant,
-                format!("the tenant's API is slow: it was not compared within {minutes} minutes"),
-            )
+            Problem::brief(At::Tenant, format!("the tenant's API is slow: it was not {done} within {minutes} minutes"))
         };
         if Instant::now() < self.until { Ok(()) } else { Err(late()) }
+    }
+}
+
+/// Sets back one after the other, as far as that goes. What was set back is told of in any case: else it would not count, and what somebody keeps
+/// changing would be set back for ever.
+fn mend_each(found: &mut [Found], which: &[usize], mut one: impl FnMut(&mut Found) -> Result<(), Problem>) {
+    for (done, n) in which.iter().enumerate() {
+        let Err(problem) = one(&mut found[*n]) else { continue };
+        for n in &which[done..] {
+            found[*n].told.message.clone_from(&problem.failure.message);
+        }
+        return;
     }
 }
 
@@ -204,6 +223,59 @@ impl Tenant<'_> {
 mod tests {
     use super::*;
     use crate::state::Revision;
+
+    #[test]
+    fn what_was_set_back_counts_where_the_rest_was_not() {
+        let one = |name: &str| {
+            let object = Object { kind: "ConfigMap".into(), name: name.into(), ..Object::default() };
+            Found { told: Drifted { object, what: What::Changed, ..Drifted::default() }, wanted: Value::Null }
+        };
+        let mut found: Vec<Found> = ["a", "b", "left", "c"].into_iter().map(one).collect();
+        let mut asked = vec![];
+        mend_each(&mut found, &[0, 1, 3], |one| {
+            asked.push(one.told.object.name.clone());
+            one.told.mended = one.told.object.name == "a";
+            if one.told.mended { Ok(()) } else { Err(Problem::brief(At::Tenant, "it is slow")) }
+        });
+        assert_eq!(asked, ["a", "b"], "an API that does not answer is not asked for each");
+        let told = report::checked(found.into_iter().map(|found| found.told).collect());
+        let all: Vec<_> = told.objects.iter().map(|one| (one.mended, &*one.message)).collect();
+        assert_eq!(
+            (told.count, &all[..]),
+            (3, &[(true, ""), (false, "it is slow"), (false, ""), (false, "it is slow")][..])
+        );
+    }
+
+    #[test]
+    fn what_somebody_upgraded_by_hand_is_another_release_although_it_has_the_labels() {
+        let history = |of: &[(i64, &str)]| -> Vec<Revision> {
+            let one = |(revision, description): &(i64, &str)| Revision {
+                revision: *revision,
+                status: "deployed".into(),
+                description: (*description).into(),
+            };
+            of.iter().map(one).collect()
+        };
+        let of = |all: &[(i64, &str)], made, recorded| {
+            let task = Check { revision: recorded, ..Check::default() };
+            replaced(&task, &Seen { history: history(all), made, ..Seen::default() })
+        };
+        let by_hand = Some("revision 5 is deployed, and Berth deployed revision 4".to_owned());
+        let upgraded = [(4, "Upgrade complete"), (5, "Upgrade complete")];
+        assert_eq!(of(&upgraded, Some(4), 4), by_hand);
+        assert_eq!(of(&upgraded, Some(5), 4), None, "a Job died before it was recorded");
+        // One that an older Berth made does not say which it is.
+        assert_eq!(of(&upgraded, None, 4), by_hand);
+        assert_eq!(of(&upgraded, None, 5), None);
+        assert_eq!(of(&upgraded, None, 0), None);
+        // What it was rolled back to is what Berth deployed, or is not.
+        assert_eq!(of(&[(4, ""), (5, ""), (6, "Rollback to 4")], Some(4), 4), None);
+        assert_eq!(
+            of(&[(4, ""), (5, ""), (6, ""), (7, "Rollback to 5")], Some(4), 4).as_deref(),
+            Some("revision 7 is deployed, and Berth deployed revision 4")
+        );
+        assert_eq!(of(&[(4, ""), (5, "Rollback to 4"), (6, "Rollback to 5")], None, 6), None);
+    }
 
     #[test]
     fn a_release_that_is_another_one_is_told_as_such() {

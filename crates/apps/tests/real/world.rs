@@ -156,6 +156,23 @@ impl World {
         self.ended(&Task::Deploy(Box::new(task.clone())))
     }
 
+    /// Somebody calls Helm; the chart is at [`World::chart`].
+    #[track_caller]
+    pub(crate) fn by_hand(&self, args: &[&str]) {
+        let mut command = Command::new(binary("tools", HELM, "helm4").unwrap());
+        for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
+            command.env(variable, self.path("theirs"));
+        }
+        command.env("KUBECONFIG", self.path("secret").join(files::KUBECONFIG));
+        command.args(args).arg(format!("--namespace={}", self.namespace)).stdout(Stdio::null());
+        assert!(command.status().unwrap().success(), "{args:?}");
+    }
+
+    /// The chart, unpacked.
+    pub(crate) fn chart(&self) -> String {
+        self.path("web").display().to_string()
+    }
+
     pub(crate) fn run_uninstall(&self) -> (Outcome, i32) {
         self.ended(&Task::Uninstall(Uninstall { release: self.release() }))
     }
@@ -163,7 +180,7 @@ impl World {
     /// That what is there be compared with what was deployed.
     pub(crate) fn check(&self, deployed: &Deployed) -> Check {
         let (chart_digest, values_digest) = (deployed.chart_digest.clone(), deployed.values_digest.clone());
-        Check { release: self.release(), chart_digest, values_digest, ..Check::default() }
+        Check { release: self.release(), revision: deployed.revision, chart_digest, values_digest, ..Check::default() }
     }
 
     pub(crate) fn run_check(&self, task: &Check) -> (Outcome, i32) {

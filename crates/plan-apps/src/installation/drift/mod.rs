@@ -110,6 +110,7 @@ fn check(input: InstallationInput<'_>, request: &str) -> Check {
     };
     Check {
         release: job::release(input),
+        revision: release.revision,
         chart_digest: release.chart_digest,
         values_digest: release.values_digest,
         repair: drift.mode == DriftMode::Repair,
