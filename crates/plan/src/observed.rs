@@ -182,6 +182,8 @@ pub struct RegisteredSecret {
     pub name: String,
     /// The project that it is for.
     pub project: String,
+    /// Finalizers that keep it, while it is being deleted. None: it is not.
+    pub ends: Option<Vec<String>>,
     /// How it is reached. None: it is not as Berth writes it.
     pub connection: Option<KubeconfigInfo>,
 }
