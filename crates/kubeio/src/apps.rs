@@ -52,7 +52,7 @@ fn identity(cluster: &Value) -> Value {
     let available = conditions.and_then(|all| all.iter().find(|c| c["type"] == ConditionType::Available.as_str()));
     let available = available.map(|c| json!({"type": c["type"], "status": c["status"]}));
     json!({
-        "metadata": metadata, "spec": {"paused": cluster["spec"]["paused"]}, "status": {"conditions": Vec::from_iter(available)},
+        "metadata": metadata, "spec": {"paused": cluster["spec"]["paused"]}, "status": {"conditions": Vec::from_iter(available), "since": cluster["status"]["since"]},
     })
 }
 

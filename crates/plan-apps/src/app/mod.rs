@@ -122,6 +122,10 @@ impl Planner for AppPlanner {
         out.plan.finished = input.is_deleted() && all.is_empty();
         let at_rest = out.tenants.iter().all(|tenant| tenant.state == AppState::Deployed);
         let is_held_up = places.iter().any(|place| place.lacks);
+        let is_new = |(cluster, there): &(Option<&Value>, Option<AppInstallation>)| {
+            there.is_none() && cluster.is_some_and(|c| waves::since(c).is_none())
+        };
+        let is_held_up = is_held_up || all.values().any(is_new);
         out.requeue_after = Some(match (stage.actions.is_empty(), at_rest) {
             (false, _) => SOON,
             (true, true) => AT_REST,

@@ -335,7 +335,7 @@ fn a_change_goes_wave_by_wave_and_a_new_tenant_waits_for_none() {
         it.cluster("team-a", name);
         let live = it.observed.objects.get_mut(&ObjectKey::namespaced(Kind::Cluster, "team-a", name)).unwrap();
         live["metadata"]["labels"]["tier"] = tier.into();
-        live["metadata"]["creationTimestamp"] = created.into();
+        live["status"]["since"] = created.into();
     };
     for (name, tier) in [("rest", "none"), ("gold", "gold"), ("canary", "canary"), ("sleeper", "canary")] {
         cluster(&mut it, name, tier, "2025-01-01T00:00:00Z");

@@ -28,9 +28,32 @@ pub(super) fn is_away(cluster: &Value) -> bool {
     cluster["spec"]["paused"] == true || !conditions.iter().any(is_available)
 }
 
-/// Whether it was created after the `App`.
+/// Since when there is the tenant. None: not known yet. Not since when there is the `Cluster`: after a restore of the meta cluster all of these are new.
+pub(super) fn since(cluster: &Value) -> Option<Timestamp> {
+    cluster["status"]["since"].as_str()?.parse().ok()
+}
+
+/// Whether the tenant was made after the `App`.
 pub(super) fn is_younger(cluster: &Value, app: &App) -> bool {
-    let created: Option<Timestamp> =
-        cluster["metadata"]["creationTimestamp"].as_str().and_then(|created| created.parse().ok());
-    created.zip(app.metadata.creation_timestamp.as_ref()).is_some_and(|(cluster, app)| cluster > app.0)
+    since(cluster).zip(app.metadata.creation_timestamp.as_ref()).is_some_and(|(cluster, app)| cluster > app.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// A restore of the meta cluster makes `Cluster`s and Apps anew, in any order.
+    #[test]
+    fn a_tenant_is_as_old_as_its_ca_whenever_its_cluster_was_created() {
+        let mut app = App::default();
+        app.metadata.creation_timestamp = serde_json::from_value(json!("2026-01-02T00:00:00Z")).unwrap();
+        let of = |since: Value| {
+            let metadata = json!({"creationTimestamp": "2026-02-01T00:00:00Z"});
+            is_younger(&json!({"metadata": metadata, "status": {"since": since}}), &app)
+        };
+        assert!(of(json!("2026-01-03T00:00:00Z")));
+        assert!(!of(json!("2026-01-01T00:00:00Z")), "it was restored");
+        assert!(!of(Value::Null), "nobody knows yet");
+    }
 }
