@@ -65,7 +65,8 @@ pub struct AppSpec {
     pub after: Vec<OtherApp>,
     /// Waves, in their order: a change gets to the `Cluster`s of one once all of those before it are through, which means that each of their
     /// `Cluster`s has it as the spec says, or sleeps, is paused or does not answer. A `Cluster` is in the first one that fits it. Those that
-    /// fit none come last, as one more. A `Cluster` that is younger than the App, and does not have it yet, waits for no wave. Default: all at once.
+    /// fit none come last, as one more. A `Cluster` whose tenant is
+    /// younger than the App (`status.since`), and does not have it yet, waits for no wave. Default: all at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 8), extend("x-kubernetes-list-type" = "atomic"))]
     pub waves: Vec<AppWave>,
@@ -411,7 +412,8 @@ pub struct ReleaseStatus {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// `status.asked` as it was then.
+    /// `status.asked` as it was then. Empty from when something else is asked for until that is deployed, and likewise where somebody uninstalled or
+    /// upgraded the release by hand and `spec.release.drift.mode` is Repair: what is there is not known to be what was asked for.
     pub asked: String,
     /// Helm's revision.
     pub revision: i64,
