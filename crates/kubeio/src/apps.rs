@@ -3,7 +3,7 @@
 use crate::backups::{denied, get, pods, teams_secret};
 use crate::calls::{Io, collection};
 use crate::error::{ErrorKind, IoError};
-use crate::observe::Snapshot;
+use crate::snapshot::Snapshot;
 use berth_api::app::APP_SECRET;
 use berth_api::conditions::ConditionType;
 use berth_api::{App, AppInstallation, labels};

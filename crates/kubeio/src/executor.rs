@@ -4,9 +4,10 @@ mod in_tenant;
 
 use crate::calls::Io;
 use crate::error::{ErrorKind, IoError};
-use crate::observe::{Snapshot, ours};
+use crate::observe::ours;
 use crate::registration;
 use crate::secrets;
+use crate::snapshot::Snapshot;
 use crate::tenant::told;
 use base64::Engine;
 use berth_api::labels;

@@ -3,7 +3,7 @@
 use crate::calls::Io;
 use crate::dry_run::told;
 use crate::error::{ErrorKind, IoError};
-use crate::observe::{Snapshot, take_data};
+use crate::snapshot::{Snapshot, take_data};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use berth_api::{Cluster, labels};

@@ -1,7 +1,11 @@
 //! Taking an installation down: its release is uninstalled, unless there is no tenant any more, or nothing was ever begun.
 
+use super::begin::begin;
+use super::input::InstallationInput;
+use super::job;
+use super::look::look_at_job;
+use super::plan::InstallationPlan;
 use super::target::Tenant;
-use super::{InstallationInput, InstallationPlan, begin, job, look_at_job};
 use crate::requeue::WAITING;
 use berth_api::app::phase;
 use berth_api::apps::{TASK, Task};

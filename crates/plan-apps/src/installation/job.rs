@@ -1,6 +1,7 @@
 //! The Job of an `AppInstallation`: what it is asked for, what it is made from, and the Secret beside it.
 
-use super::InstallationInput;
+use super::input::InstallationInput;
+use super::target::Tenant;
 use crate::objects::find;
 use crate::values::{self, Problem, TenantFacts};
 use berth_api::app::{APP_SECRET, AppRelease};
@@ -16,8 +17,6 @@ use berth_render::{ObjectKey, lay_over};
 use jiff::SignedDuration;
 use serde_json::{Map, Value, json};
 
-/// How long a Job may take with all its tries, in seconds: less than its certificate lives.
-pub(super) const DEADLINE: i64 = 3000;
 /// How long the certificate lives.
 const LIFETIME: SignedDuration = SignedDuration::from_hours(1);
 /// A chart of 20 MiB at most, unpacked and with what Helm keeps of it.
@@ -89,6 +88,14 @@ pub(super) fn deploy(input: InstallationInput<'_>, epoch: i64) -> Result<Asked, 
         roll_back: asked.on_failure == berth_api::app::OnFailure::Rollback,
     }));
     Ok(Asked { digest: digest(&json!({"task": task, "from": digests, "epoch": epoch})), task, copies })
+}
+
+/// What is asked of the tenant, as far as it can be said.
+pub(super) fn asked(input: InstallationInput<'_>) -> Option<Asked> {
+    match input.target().tenant(input.observed, &input.object.spec.cluster.uid) {
+        Tenant::There { epoch, .. } => deploy(input, epoch.unwrap_or_default()).ok(),
+        Tenant::Gone => None,
+    }
 }
 
 /// Values that are no secret, of this tenant.

@@ -1,6 +1,8 @@
 //! What an `AppInstallation` says of itself.
 
-use super::{InstallationInput, InstallationPlan, JobResult, drift};
+use super::input::InstallationInput;
+use super::plan::{InstallationPlan, JobResult};
+use super::{drift, job};
 use berth_api::app::{AppInstallationStatus, DriftMode, DriftStatus, ReleaseStatus, phase};
 use berth_api::apps::{Deployed, Outcome};
 use berth_api::conditions::{Reason, Verdict};
@@ -72,7 +74,7 @@ fn record(input: InstallationInput<'_>, status: &mut AppInstallationStatus, resu
             (status.failures, status.failed_at) = (None, None);
             status.message = Some(deployed.mended.clone()).filter(|mended| !mended.is_empty());
             // It may be of a spec from before its Job began: who goes by it would take a change for deployed that has not come.
-            let is_newest = super::asked(input).is_some_and(|asked| asked.digest == result.asked);
+            let is_newest = job::asked(input).is_some_and(|asked| asked.digest == result.asked);
             status.phase = Some(if is_newest { phase::DEPLOYED } else { phase::RUNNING }.to_owned());
         }
         // Only a look for drift says so.

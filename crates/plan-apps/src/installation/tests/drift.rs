@@ -3,6 +3,7 @@
 use super::*;
 use berth_api::app::{DriftIgnore, DriftMode};
 use berth_api::apps::{Check, Checked, Drifted, Object, What};
+use berth_plan::object_meta::label;
 
 /// A Job's end is told within so long.
 const MINUTE: SignedDuration = SignedDuration::from_mins(1);

@@ -3,13 +3,16 @@
 mod drift;
 pub(crate) mod messages;
 
+use super::input::ON_ITS_WAY;
 use super::*;
 use berth_api::app::{APP_SECRET, AppChart, AppRelease, AppSecret, AppValues, InstalledApp, InstalledIn};
-use berth_api::apps::{At, Deployed, Failure, TASK, Task};
+use berth_api::apps::{At, Deployed, Failure, Outcome, TASK, Task};
 use berth_api::conditions::{self, ConditionType};
+use berth_api::{labels, names};
 use berth_plan::jobs::env_of;
 use berth_plan::secrets::SecretFacts;
 use berth_plan::{Observed, Settings};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
