@@ -1,5 +1,7 @@
 //! JSON as the API server sends it, without what nothing here reads: `managedFields`, which are up to half of an object (a plan reads
-//! those of workloads), annotations of backups, those that others have put on objects of Berth's kinds, the specs of Jobs, those of pods but for the environment of containers, and what immutable ConfigMaps hold (templates, tens of KiB). It is passed over while parsing, so it costs no memory.
+//! those of workloads), annotations of backups, those that others have put on objects of Berth's kinds, the specs of Jobs, those of pods but for the
+//! environment of containers, values of `AppInstallation`s and, in watches, of `App`s (up to 72 KiB: where these count each is read by itself, and whole),
+//! and what immutable ConfigMaps hold (templates, tens of KiB). It is passed over while parsing, so it costs no memory.
 
 use berth_render::Kind;
 use serde::Deserialize;
@@ -43,6 +45,10 @@ enum At {
     PodSpec,
     /// A container of a pod.
     Container,
+    /// The spec of an `AppInstallation`.
+    Installation,
+    /// What an app is made from.
+    Release,
     Elsewhere,
 }
 
@@ -68,6 +74,11 @@ impl Parser {
             (At::Metadata, "annotations") if self.is_berths() => At::Annotations,
             (At::Object, "spec") if self.kind == Some(Kind::Job) => return None,
             (At::Object, "spec") if self.kind == Some(Kind::Pod) => At::PodSpec,
+            (At::Object, "spec") if self.kind == Some(Kind::AppInstallation) => At::Installation,
+            // Who lists Apps compares their values with what is installed.
+            (At::Object, "spec") if self.kind == Some(Kind::App) && !self.managed => At::Release,
+            (At::Installation, "release") => At::Release,
+            (At::Release, "values" | "valuesTemplate") => return None,
             (At::PodSpec, "containers") => At::Container,
             (At::Container, "name" | "env") => At::Elsewhere,
             (At::PodSpec | At::Container, _) => return None,
@@ -205,6 +216,27 @@ mod tests {
         let slim = json!({"metadata": {"name": "a"}, "spec": told, "status": {"spec": 1}});
         assert_eq!(parse(Kind::Pod, &list).unwrap()["items"][0], slim);
         assert_eq!(parse(Kind::Deployment, &list).unwrap(), json!({"items": [pod], "spec": 2}));
+    }
+
+    #[test]
+    fn values_of_apps_are_passed_over_where_nobody_compares_them() {
+        let release = |more: Value| {
+            let mut release = json!({"chart": {"oci": "oci://reg/web", "values": 1}, "valuesFrom": [{"values": 2}]});
+            release.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            release
+        };
+        let (values, none) = (json!({"values": {"a": "x"}, "valuesTemplate": "b: c"}), json!({}));
+        let app = |more: &Value| json!({"items": [{"metadata": {"name": "a"}, "spec": release(more.clone())}]});
+        let installation = |more: &Value| {
+            let spec = json!({"release": release(more.clone()), "values": 3, "digest": "d"});
+            json!({"items": [{"metadata": {"name": "a"}, "spec": spec, "status": {"values": 4}}]})
+        };
+        let listed = |kind, of: &Value| parse(kind, &of.to_string()).unwrap();
+        let watched = |kind, of: &Value| read(kind, &mut serde_json::Deserializer::from_str(&of.to_string())).unwrap();
+        assert_eq!(listed(Kind::AppInstallation, &installation(&values)), installation(&none));
+        assert_eq!(watched(Kind::AppInstallation, &installation(&values)), installation(&none));
+        assert_eq!(listed(Kind::App, &app(&values)), app(&values));
+        assert_eq!(watched(Kind::App, &app(&values)), app(&none));
     }
 
     #[test]
