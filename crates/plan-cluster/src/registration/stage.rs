@@ -99,7 +99,7 @@ pub(crate) fn end(t: &Tenant<'_>) -> Option<Stage> {
 /// How soon it is looked at again, where somebody else has to do something.
 pub(crate) fn again(t: &Tenant<'_>) -> Option<SignedDuration> {
     let is_asked = target(t).is_some() || recorded(t).is_some();
-    let waits = match t.observed.registered {
+    let waits = match &t.observed.registered {
         Registered::Failed(_) => true,
         Registered::Foreign(_) => target(t).is_some(),
         Registered::Ours(live) => live.ends.is_some(),
