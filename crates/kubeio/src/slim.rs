@@ -78,10 +78,9 @@ impl Parser {
             // Who lists Apps compares their values with what is installed.
             (At::Object, "spec") if self.kind == Some(Kind::App) && !self.managed => At::Release,
             (At::Installation, "release") => At::Release,
-            (At::Release, "values" | "valuesTemplate") => return None,
             (At::PodSpec, "containers") => At::Container,
             (At::Container, "name" | "env") => At::Elsewhere,
-            (At::PodSpec | At::Container, _) => return None,
+            (At::PodSpec | At::Container, _) | (At::Release, "values" | "valuesTemplate") => return None,
             (At::Object, "data") if self.kind == Some(Kind::ConfigMap) && is_true(before, "immutable") => return None,
             (At::Object, "items") => At::Object,
             (_, "metadata") => At::Metadata,

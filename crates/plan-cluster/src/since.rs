@@ -2,13 +2,14 @@
 
 use crate::subject::Tenant;
 use berth_api::names;
+use berth_pki::{CertInfo, Root};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// For the status: what it says already, unless a CA is older. None: there is none yet.
 pub(crate) fn since(t: &Tenant<'_>, told: Option<Time>) -> Option<Time> {
     let root = t.observed.secrets.get(&t.secret(names::ca(t.name))).and_then(|secret| secret.root()?.ok());
-    let issued = root.into_iter().flat_map(|root| root.trusted()).map(|ca| ca.issued_at());
+    let issued = root.into_iter().flat_map(Root::trusted).map(CertInfo::issued_at);
     issued.chain(told.map(|told| told.0)).min().map(whole)
 }
 
