@@ -27,6 +27,7 @@ use job::Asked;
 use std::ops::Deref;
 use target::Tenant;
 
+pub use job::chart;
 pub use target::Target;
 
 /// What the controller of the `Cluster` makes for an installation is there by then.
