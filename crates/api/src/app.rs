@@ -124,7 +124,7 @@ pub struct AppRelease {
     /// it is. What it may use is in the page on apps.
     #[schemars(length(min = 1, max = 8192))]
     pub values_template: Option<String>,
-    /// More values, such as passwords. Later ones count more.
+    /// More values: passwords from Secrets, and others from ConfigMaps. Later ones count more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
     pub values_from: Vec<AppValues>,
@@ -208,16 +208,34 @@ pub struct AppSecret {
     pub name: String,
 }
 
-/// Values in a Secret.
+/// Values in a Secret or a ConfigMap.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = json!([cel::one_of("valuesFrom: ", &["secretRef", "configMapRef"])])))]
 pub struct AppValues {
-    /// The Secret, of type `berth.dev/app`, in the App's namespace.
-    pub secret_ref: AppSecret,
+    /// The Secret, of type `berth.dev/app`, in the App's namespace. A change of it upgrades the app in all `Cluster`s, in no order.
+    pub secret_ref: Option<AppSecret>,
+    /// The ConfigMap, with the label `berth.dev/app-values: "true"`, in the App's namespace. A change of it is a change of the App. While it
+    /// cannot be used, nothing that is there changes.
+    pub config_map_ref: Option<AppConfigMap>,
     /// The key in it, whose content is YAML. Default `values.yaml`.
     #[serde(default = "values_yaml", skip_serializing_if = "is_values_yaml")]
     #[schemars(length(min = 1, max = 253), regex(pattern = r"^[-._a-zA-Z0-9]+$"))]
     pub key: String,
+}
+
+/// A ConfigMap with the label `berth.dev/app-values: "true"`, in the App's namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AppConfigMap {
+    /// Name of the ConfigMap.
+    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
+    pub name: String,
+    /// Whether there are no values where the ConfigMap, or the key in it, does not exist: then that it is deleted is a change, too. Default false:
+    /// it is an error, and nothing that is there changes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
 }
 
 /// What becomes of a change that fails.
@@ -263,6 +281,9 @@ pub struct AppStatus {
     pub wave: Option<i64>,
     /// Those where something is not as Helm left it, and was not set back (`spec.drift`).
     pub drifted: Option<i64>,
+    /// Digest of the values in the ConfigMaps of `spec.valuesFrom`, as they were when all of them could be used last. None: it names no ConfigMap, or
+    /// they never could.
+    pub values_digest: Option<String>,
     /// Of those that are not as the spec says at most 16, the worst first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
@@ -340,9 +361,28 @@ pub struct AppInstallationSpec {
     pub cluster: InstalledIn,
     /// What is to be there, as the App said it when the turn of this `Cluster` came.
     pub release: AppRelease,
+    /// What was in the ConfigMaps that it names by then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
+    pub config_maps: Vec<ReadValues>,
     /// Digest of that, as it was written.
     #[schemars(length(max = 63))]
     pub digest: String,
+}
+
+/// Values in a key of a ConfigMap, as they were read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReadValues {
+    /// Name of the ConfigMap.
+    #[schemars(length(max = 253))]
+    pub name: String,
+    /// The key in it.
+    #[schemars(length(max = 253))]
+    pub key: String,
+    /// The values, as JSON. It is a text, since an API server leaves nulls out of an object.
+    #[schemars(length(max = 65536))]
+    pub values: String,
 }
 
 /// An App.
@@ -472,10 +512,15 @@ impl AppRelease {
     pub fn secrets(&self) -> Vec<&AppSecret> {
         let chart = [&self.chart.pull_secret_ref, &self.chart.ca_secret_ref];
         let mut all: Vec<_> =
-            chart.into_iter().flatten().chain(self.values_from.iter().map(|v| &v.secret_ref)).collect();
+            chart.into_iter().flatten().chain(self.values_from.iter().filter_map(|v| v.secret_ref.as_ref())).collect();
         all.sort_unstable();
         all.dedup();
         all
+    }
+
+    /// ConfigMaps that its values are in, each with the key: in the order of the spec.
+    pub fn config_maps(&self) -> impl Iterator<Item = (&AppConfigMap, &str)> {
+        self.values_from.iter().filter_map(|from| Some((from.config_map_ref.as_ref()?, &*from.key)))
     }
 }
 

@@ -114,6 +114,8 @@ pub const ROLL: &str = "berth.dev/roll";
 pub const DESPITE_WEBHOOK: &str = "berth.dev/despite-webhook";
 /// Name of the `App` that an `AppInstallation` belongs to.
 pub const APP: &str = "berth.dev/app";
+/// On a ConfigMap: `true` is its owner's consent that Berth reads it for values of an `App`.
+pub const APP_VALUES: &str = "berth.dev/app-values";
 /// Namespace of the `App` that an `AppInstallation` belongs to.
 pub const APP_NAMESPACE: &str = "berth.dev/app-namespace";
 /// Name of the `AppInstallation` that a Job is made for.

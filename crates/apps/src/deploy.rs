@@ -8,6 +8,7 @@ use crate::release::{self, Seen};
 use crate::state::{Marks, Step, decide};
 use crate::uninstall;
 use berth_contract::apps::{At, Deploy, Deployed, Release, files, labels};
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -77,11 +78,19 @@ pub(crate) fn short(digest: &str) -> String {
 }
 
 fn values(task: &Deploy, place: &Place) -> Result<Values, Problem> {
-    let mut all: Vec<PathBuf> = (0..task.value_files).map(|n| place.secret.join(files::values(n))).collect();
-    let own = place.empty("values")?.join("values.json");
-    let text = serde_json::to_vec(&task.values).unwrap_or_default();
-    std::fs::write(&own, text).map_err(|e| Problem::file(&own, &e))?;
-    all.push(own);
+    let to = place.empty("values")?;
+    let written = |name: String, values: &Map<String, Value>| {
+        let path = to.join(name);
+        let text = serde_json::to_vec(values).unwrap_or_default();
+        std::fs::write(&path, text).map_err(|e| Problem::file(&path, &e))?;
+        Ok(path)
+    };
+    let from = |n: usize| match task.plain.iter().find(|plain| plain.at == n) {
+        Some(plain) => written(format!("values-{n}.json"), &plain.values),
+        None => Ok(place.secret.join(files::values(n))),
+    };
+    let mut all = (0..task.value_files).map(from).collect::<Result<Vec<PathBuf>, Problem>>()?;
+    all.push(written("values.json".to_owned(), &task.values)?);
     let mut digest = Sha256::new();
     for path in &all {
         let bytes = std::fs::read(path).map_err(|e| Problem::file(path, &e))?;

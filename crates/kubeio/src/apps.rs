@@ -10,17 +10,20 @@ use berth_api::{App, AppInstallation, labels};
 use berth_plan::MetaCluster;
 use berth_plan::jobs::secret_beside;
 use berth_plan::object_meta::label;
+use berth_plan_apps::values::config_maps;
 use berth_plan_apps::{Target, app};
 use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Objects in one answer.
 const PAGE: usize = 50;
 
-/// Reads the `Cluster`s that an `App` may be for, by their labels, and its installations. `operator`: the operator's namespace.
+/// Reads the `Cluster`s that an `App` may be for, by their labels, its installations, and ConfigMaps with its values. `operator`: the operator's
+/// namespace.
 pub async fn observe_app(io: &Io, object: &App, operator: &str, meta: &Arc<MetaCluster>) -> Result<Snapshot, IoError> {
     let mut snapshot = Snapshot::of(meta);
     let url = format!("{}?limit={PAGE}", collection(Kind::Cluster, app::scope(object, operator)));
@@ -29,6 +32,12 @@ pub async fn observe_app(io: &Io, object: &App, operator: &str, meta: &Arc<MetaC
     let installations =
         io.list(Kind::AppInstallation, app::scope(object, operator), Some(&app::selector(object))).await?;
     snapshot.put_all(Kind::AppInstallation, installations);
+    if object.metadata.deletion_timestamp.is_none() {
+        for map in sources(object) {
+            let live = io.get(&map).await?;
+            snapshot.put_all(Kind::ConfigMap, live.map(|live| values_in(object, &map, &live)));
+        }
+    }
     if object.spec.after.is_empty() {
         return Ok(snapshot);
     }
@@ -40,6 +49,53 @@ pub async fn observe_app(io: &Io, object: &App, operator: &str, meta: &Arc<MetaC
         snapshot.put_all(Kind::AppInstallation, installations);
     }
     Ok(snapshot)
+}
+
+/// The ConfigMaps that its values are in, each once.
+fn sources(app: &App) -> BTreeSet<ObjectKey> {
+    config_maps::sources(app).map(|(map, _)| map).collect()
+}
+
+/// All that an `App` looks at in a ConfigMap: the keys that it names, and nothing of one whose owner does not consent.
+fn values_in(app: &App, map: &ObjectKey, live: &Value) -> Value {
+    let [name, namespace, resource_version] =
+        ["name", "namespace", "resourceVersion"].map(|field| live["metadata"][field].clone());
+    let metadata = json!({
+        "name": name, "namespace": namespace, "resourceVersion": resource_version,
+        "labels": {labels::APP_VALUES: label(live, labels::APP_VALUES)},
+    });
+    let keys = config_maps::sources(app).filter(|(of, _)| of == map && config_maps::consents(live));
+    let data: serde_json::Map<String, Value> =
+        keys.filter_map(|(_, key)| Some((key.to_owned(), live["data"].get(key)?.clone()))).collect();
+    json!({"metadata": metadata, "data": data})
+}
+
+/// ConfigMaps with values of an `App`, of which no watch tells, and what they were.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValuesSeen(Vec<(ObjectKey, Option<String>)>);
+
+impl ValuesSeen {
+    /// As they were observed. None: it names none.
+    pub fn of(app: &App, snapshot: &Snapshot) -> Option<Self> {
+        let version = |map: ObjectKey| (map.clone(), snapshot.observed.get(&map).and_then(version_of));
+        let all: Vec<_> = sources(app).into_iter().map(version).collect();
+        (!all.is_empty()).then_some(Self(all))
+    }
+
+    /// Whether they still are so.
+    pub async fn is_unchanged(&self, io: &Io) -> bool {
+        for (map, seen) in &self.0 {
+            match io.get(map).await {
+                Ok(live) if live.as_ref().and_then(version_of) == *seen => {}
+                _ => return false,
+            }
+        }
+        true
+    }
+}
+
+fn version_of(live: &Value) -> Option<String> {
+    live["metadata"]["resourceVersion"].as_str().map(str::to_owned)
 }
 
 /// All that an `App` looks at in a `Cluster`: of a thousand of them little is held.
@@ -113,4 +169,33 @@ pub(crate) async fn observe_installations(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_config_map_only_what_is_named_is_kept_and_nothing_without_consent() {
+        let app: App = serde_json::from_value(json!({
+            "apiVersion": "berth.dev/v1alpha1", "kind": "App", "metadata": {"name": "web", "namespace": "team-a"},
+            "spec": {
+                "clusterSelector": {}, "chart": {"oci": "oci://reg/web", "version": "1.0.0"},
+                "valuesFrom": [{"configMapRef": {"name": "web"}}, {"configMapRef": {"name": "web"}, "key": "more"}],
+            },
+        }))
+        .unwrap();
+        let live = |labels: Value| {
+            let metadata = json!({"name": "web", "namespace": "team-a", "resourceVersion": "7", "labels": labels});
+            json!({"metadata": metadata, "data": {"values.yaml": "a: 1", "more": "b: 1", "other": "c: 1"}})
+        };
+        let maps = sources(&app);
+        assert_eq!(maps.len(), 1);
+        let map = maps.first().unwrap();
+        let kept = values_in(&app, map, &live(json!({labels::APP_VALUES: "true", "x": "y"})));
+        assert_eq!(kept["data"], json!({"values.yaml": "a: 1", "more": "b: 1"}));
+        assert_eq!(kept["metadata"]["labels"], json!({labels::APP_VALUES: "true"}));
+        assert_eq!(version_of(&kept).as_deref(), Some("7"));
+        assert_eq!(values_in(&app, map, &live(json!({labels::APP_VALUES: "false"})))["data"], json!({}));
+    }
 }

@@ -33,7 +33,7 @@ mod volumes;
 mod who_am_i;
 
 pub use access::access_pass;
-pub use apps::{observe_app, observe_installation};
+pub use apps::{ValuesSeen, observe_app, observe_installation};
 pub use backups::{observe_backup, observe_recoveries, observe_restore, observe_schedule, observe_schedules};
 pub use calls::{Calls, Io};
 pub use error::{ErrorKind, IoError, lacks};

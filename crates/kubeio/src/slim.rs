@@ -1,7 +1,7 @@
 //! JSON as the API server sends it, without what nothing here reads: `managedFields`, which are up to half of an object (a plan reads
 //! those of workloads), annotations of backups, those that others have put on objects of Berth's kinds, the specs of Jobs, those of pods but for the
 //! environment of containers, values of `AppInstallation`s and, in watches, of `App`s (up to 72 KiB: where these count each is read by itself, and whole),
-//! and what immutable ConfigMaps hold (templates, tens of KiB). It is passed over while parsing, so it costs no memory.
+//! and what immutable ConfigMaps hold (templates, tens of KiB) that are not for values of an `App`. It is passed over while parsing, so it costs no memory.
 
 use berth_render::Kind;
 use serde::Deserialize;
@@ -81,7 +81,11 @@ impl Parser {
             (At::PodSpec, "containers") => At::Container,
             (At::Container, "name" | "env") => At::Elsewhere,
             (At::PodSpec | At::Container, _) | (At::Release, "values" | "valuesTemplate") => return None,
-            (At::Object, "data") if self.kind == Some(Kind::ConfigMap) && is_true(before, "immutable") => return None,
+            (At::Object, "data")
+                if self.kind == Some(Kind::ConfigMap) && is_true(before, "immutable") && !has_values(before) =>
+            {
+                return None;
+            }
             (At::Object, "items") => At::Object,
             (_, "metadata") => At::Metadata,
             _ => At::Elsewhere,
@@ -109,6 +113,11 @@ fn is_read(annotation: &str) -> bool {
 /// API servers send fields in the order of their Go structs, `immutable` before `data`.
 fn is_true(fields: &Map<String, Value>, key: &str) -> bool {
     fields.get(key).and_then(Value::as_bool).unwrap_or_default()
+}
+
+/// Whether a ConfigMap is for values of an `App`. Its metadata come before its data.
+fn has_values(fields: &Map<String, Value>) -> bool {
+    fields.get("metadata").is_some_and(|metadata| metadata["labels"][berth_api::labels::APP_VALUES] == "true")
 }
 
 impl<'de> DeserializeSeed<'de> for Parser {
@@ -256,6 +265,8 @@ mod tests {
         assert_eq!(read(Kind::ConfigMap, fixed), None);
         assert_eq!(read(Kind::Secret, fixed).as_deref(), Some("b"));
         assert_eq!(read(Kind::ConfigMap, &fixed.replace("true", "false")).as_deref(), Some("b"));
+        let values = fixed.replace(r#""name": "m""#, r#""labels": {"berth.dev/app-values": "true"}"#);
+        assert_eq!(read(Kind::ConfigMap, &values).as_deref(), Some("b"), "an App's values");
     }
 
     #[test]

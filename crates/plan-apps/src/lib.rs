@@ -10,4 +10,4 @@ mod tests;
 pub mod values;
 
 pub use app::AppPlanner;
-pub use installation::{InstallationPlanner, Target};
+pub use installation::{InstallationPlanner, Target, chart};

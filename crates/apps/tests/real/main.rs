@@ -5,7 +5,7 @@
 mod drift;
 mod world;
 
-use berth_contract::apps::{At, Deployed, Outcome};
+use berth_contract::apps::{At, Deployed, Outcome, Plain};
 use serde_json::json;
 use std::time::Duration;
 use world::World;
@@ -42,6 +42,17 @@ fn a_release_is_installed_left_alone_upgraded_and_uninstalled() {
     let mut from_secret = world.deploy(&json!({}));
     from_secret.value_files = 1;
     assert_eq!(deployed(&world.run(&from_secret)).revision, 3);
+    assert_eq!(world.word().as_deref(), Some("secret"));
+    // By their place among those of Secrets.
+    let word = |at, word: &str| Plain { at, values: json!({"word": word}).as_object().unwrap().clone() };
+    let mut from_both = world.deploy(&json!({}));
+    from_both.value_files = 2;
+    from_both.plain = vec![word(1, "plain")];
+    assert_eq!(deployed(&world.run(&from_both)).revision, 4);
+    assert_eq!(world.word().as_deref(), Some("plain"));
+    world.secret("values-1.yaml", "word: secret\n");
+    from_both.plain = vec![word(0, "plain")];
+    assert_eq!(deployed(&world.run(&from_both)).revision, 5);
     assert_eq!(world.word().as_deref(), Some("secret"));
     for _ in 0..2 {
         assert_eq!(world.run_uninstall(), (Outcome::Uninstalled, 0), "gone already is as good");

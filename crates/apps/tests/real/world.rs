@@ -133,7 +133,7 @@ impl World {
         let chart =
             Chart { from: self.repository.clone(), name: "web".into(), version: "1.0.0".into(), ..Chart::default() };
         let values = values.as_object().unwrap().clone();
-        Deploy { release: self.release(), chart, values, value_files: 0, wait: false, roll_back: false }
+        Deploy { release: self.release(), chart, values, value_files: 0, plain: vec![], wait: false, roll_back: false }
     }
 
     /// In a group of its own, so that Helm is killed with it, as with a pod.

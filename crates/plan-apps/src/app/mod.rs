@@ -8,16 +8,16 @@ mod waves;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use berth_plan::apps::{is_newest, scope, selector, selector_of, state, wanted};
+pub use berth_plan::apps::{is_newest, newest, scope, selector, selector_of, state, wanted};
 pub use waves::{name as wave_name, of as wave_of};
 
 use crate::requeue::{AT_REST, SLOW, WAITING};
-use crate::values;
+use crate::values::{self, Problem, config_maps};
 use after::Before;
-use berth_api::app::{AppInstallationSpec, AppState, AppStatus, InstalledApp, InstalledIn};
+use berth_api::app::{AppInstallationSpec, AppState, AppStatus, InstalledApp, InstalledIn, ReadValues};
 use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::{App, AppInstallation, labels, names};
-use berth_plan::apps::{digest, has_failed, is_observed, labels_of, runs};
+use berth_plan::apps::{has_failed, is_observed, labels_of, runs, values_digest};
 use berth_plan::model::{Action, Plan, Stage, StageId, State};
 use berth_plan::object_meta::{label, uid};
 use berth_plan::requeue::SOON;
@@ -44,6 +44,17 @@ pub struct AppPlan {
     wave: Option<usize>,
     /// `Cluster`s that are named, and are not there.
     missing: Vec<ObjectKey>,
+    /// Digest of what is in its ConfigMaps.
+    values: Option<String>,
+    /// After this long another look is due, whatever its ConfigMaps are: it is not at rest.
+    due: Option<SignedDuration>,
+}
+
+/// What each tenant is to have.
+struct Newest {
+    /// What is in its ConfigMaps.
+    config_maps: Vec<ReadValues>,
+    digest: String,
 }
 
 /// How an app is in one `Cluster`.
@@ -70,7 +81,20 @@ impl Planner for AppPlanner {
         let mut out = AppPlan::default();
         let mut stage = Stage::new(if input.is_deleted() { StageId::Deletion } else { StageId::App }, State::Ready);
         let before = Before::of(input);
-        let refused = if input.is_deleted() { None } else { refused(input).or_else(|| before.as_ref().err().cloned()) };
+        let read = config_maps::read(input.object, |key| input.observed.get(key));
+        // While one cannot be used, the last ones that could count.
+        out.values = match &read {
+            Ok(read) => config_maps::digest(&input.object.spec.release, read),
+            Err(_) => values_digest(input.object).map(str::to_owned),
+        };
+        let unread = || read.as_ref().err().cloned().map(unread);
+        let refused = if input.is_deleted() {
+            None
+        } else {
+            refused(input).or_else(|| before.as_ref().err().cloned()).or_else(unread)
+        };
+        let newest =
+            Newest { digest: newest(input.object, out.values.as_deref()), config_maps: read.unwrap_or_default() };
         let before = before.unwrap_or_default();
         let (clusters, missing) = wanted(input.object, &input.observed.objects, &input.settings.apps.namespace);
         let mut all: BTreeMap<ObjectKey, (Option<&Value>, Option<AppInstallation>)> = BTreeMap::new();
@@ -85,7 +109,7 @@ impl Planner for AppPlanner {
         let spec = &input.object.spec;
         let place = |(key, (cluster, there)): (&ObjectKey, &(Option<&Value>, Option<AppInstallation>))| Place {
             lacks: before.lacks(key).is_some(),
-            ..place(input, *cluster, there.as_ref())
+            ..place(input, &newest, *cluster, there.as_ref())
         };
         let places: Vec<Place> = all.iter().map(place).collect();
         let count = |number: i32| usize::try_from(number).unwrap_or(1).max(1);
@@ -105,7 +129,7 @@ impl Planner for AppPlanner {
             match (step, cluster, there) {
                 (Step::Delete, _, Some(there)) => stage.actions.push(delete(there)),
                 // Applied from the beginning: else a value that goes would stay, as that of whoever created it.
-                (Step::Create | Step::Update, Some(cluster), _) => match object(input, key, cluster) {
+                (Step::Create | Step::Update, Some(cluster), _) => match object(input, &newest, key, cluster) {
                     Ok(object) => stage.actions.push(Action::Apply(object)),
                     Err(error) => stage.state = State::blocked(Reason::Error, error),
                 },
@@ -128,18 +152,21 @@ impl Planner for AppPlanner {
         let is_held_up = is_held_up || all.values().any(is_new);
         out.requeue_after = Some(match (stage.actions.is_empty(), at_rest) {
             (false, _) => SOON,
+            // Of its ConfigMaps no watch tells.
+            (true, true) if out.values.is_some() => SLOW,
             (true, true) => AT_REST,
             // Of those of others it is not told.
             (true, false) if is_held_up => WAITING,
             // Each change of an installation is announced.
             (true, false) => SLOW,
         });
+        out.due = out.requeue_after.filter(|_| !at_rest);
         out.plan.stages.push(stage);
         out
     }
 
     fn outcome(planned: &AppPlan) -> berth_plan::Outcome<'_> {
-        berth_plan::Outcome { plan: &planned.plan, requeue_after: planned.requeue_after, due: None }
+        berth_plan::Outcome { plan: &planned.plan, requeue_after: planned.requeue_after, due: planned.due }
     }
 
     fn status(input: Input<'_, App>, planned: &AppPlan, failure: Option<&berth_plan::Failure>) -> AppStatus {
@@ -186,6 +213,14 @@ fn refused(input: Input<'_, App>) -> Option<State> {
     ))
 }
 
+/// Why what is in its ConfigMaps cannot be used.
+fn unread(problem: Problem) -> State {
+    match problem {
+        Problem::Waits(on) => State::waiting(on),
+        Problem::Wrong(why) => State::blocked(Reason::InvalidSpec, why),
+    }
+}
+
 /// Installations of an `App`, wherever they are. Labels can be put on others: it is one by what its spec says, and by its name.
 fn installations_of<'a>(observed: &'a Observed, app: &'a App) -> impl Iterator<Item = AppInstallation> + 'a {
     let all = observed.objects.iter().filter(|(key, _)| key.kind == Kind::AppInstallation);
@@ -201,9 +236,9 @@ fn installations_of<'a>(observed: &'a Observed, app: &'a App) -> impl Iterator<I
 }
 
 /// How it is there, for the decision.
-fn place(input: Input<'_, App>, cluster: Option<&Value>, there: Option<&AppInstallation>) -> Place {
+fn place(input: Input<'_, App>, newest: &Newest, cluster: Option<&Value>, there: Option<&AppInstallation>) -> Place {
     let there = there.map(|there| There {
-        is_newest: is_newest(input.object, there),
+        is_newest: there.spec.digest == newest.digest,
         is_of_former: cluster.is_some_and(|cluster| uid(cluster) != there.spec.cluster.uid),
         failed: has_failed(there),
         runs: runs(there),
@@ -254,11 +289,12 @@ fn delete(there: &AppInstallation) -> Action {
 }
 
 /// The installation as it is to be.
-fn object(input: Input<'_, App>, cluster: &ObjectKey, live: &Value) -> Result<Object, String> {
+fn object(input: Input<'_, App>, newest: &Newest, cluster: &ObjectKey, live: &Value) -> Result<Object, String> {
     let (app, namespace) = (input.name(), input.namespace());
     let release = input.object.spec.release_of(app);
     let spec = AppInstallationSpec {
-        digest: digest(&release),
+        digest: newest.digest.clone(),
+        config_maps: newest.config_maps.clone(),
         app: InstalledApp { namespace: namespace.to_owned(), name: app.to_owned(), uid: input.uid().to_owned() },
         cluster: InstalledIn { name: cluster.name.clone(), uid: uid(live).to_owned() },
         release,

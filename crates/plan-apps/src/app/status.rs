@@ -30,6 +30,7 @@ pub(super) fn status(input: Input<'_, App>, planned: &AppPlan, failure: Option<&
         deleting: count(AppState::Deleting),
         wave: planned.wave.and_then(|wave| i64::try_from(wave + 1).ok()),
         drifted: i64::try_from(planned.tenants.iter().filter(|tenant| tenant.drifted).count()).ok(),
+        values_digest: planned.values.clone().filter(|digest| !digest.is_empty()),
         clusters: listed.into_iter().take(LISTED).map(listed_as).collect(),
         conditions: verdicts::publish(
             &old.conditions,

@@ -3,9 +3,9 @@
 use super::input::InstallationInput;
 use super::target::Tenant;
 use crate::objects::find;
-use crate::values::{self, Problem, TenantFacts};
-use berth_api::app::{APP_SECRET, AppRelease};
-use berth_api::apps::{Chart, Check, Deploy, Release, TASK, Task, Uninstall, files};
+use crate::values::{self, Problem, TenantFacts, config_maps};
+use berth_api::app::{APP_SECRET, AppConfigMap, AppRelease};
+use berth_api::apps::{Chart, Check, Deploy, Plain, Release, TASK, Task, Uninstall, files};
 use berth_api::conditions::Reason;
 use berth_api::{Cluster, labels, names};
 use berth_pki::{CertSpec, Usage};
@@ -46,7 +46,8 @@ pub(super) fn release(input: InstallationInput<'_>) -> Release {
     }
 }
 
-fn chart(asked: &AppRelease) -> Chart {
+/// The chart, as it is fetched.
+pub fn chart(asked: &AppRelease) -> Chart {
     let chart = asked.chart.clone();
     Chart {
         from: chart.oci.or(chart.repository).unwrap_or_default(),
@@ -61,6 +62,7 @@ fn chart(asked: &AppRelease) -> Chart {
 pub(super) fn deploy(input: InstallationInput<'_>, epoch: i64) -> Result<Asked, State> {
     let asked = &input.object.spec.release;
     let own_values = own_values(input)?;
+    let plain = plain(input)?;
     let mut copies = vec![];
     let chart_part = &asked.chart;
     let pull = chart_part
@@ -72,7 +74,8 @@ pub(super) fn deploy(input: InstallationInput<'_>, epoch: i64) -> Result<Asked, 
         .as_ref()
         .map(|secret| ("chart.caSecretRef", &*secret.name, files::CA, files::CA.to_owned()));
     let values = asked.values_from.iter().enumerate();
-    let values = values.map(|(n, from)| ("valuesFrom", &*from.secret_ref.name, &*from.key, files::values(n)));
+    let values = values
+        .filter_map(|(n, from)| Some(("valuesFrom", &*from.secret_ref.as_ref()?.name, &*from.key, files::values(n))));
     let mut digests = vec![];
     for (field, secret, key, name) in pull.into_iter().chain(ca).chain(values) {
         let source = input.target().source(secret);
@@ -84,6 +87,7 @@ pub(super) fn deploy(input: InstallationInput<'_>, epoch: i64) -> Result<Asked, 
         chart: chart(asked),
         values: own_values,
         value_files: asked.values_from.len(),
+        plain,
         wait: asked.wait,
         roll_back: asked.on_failure == berth_api::app::OnFailure::Rollback,
     }));
@@ -106,10 +110,24 @@ fn own_values(input: InstallationInput<'_>) -> Result<Map<String, Value>, State>
         find::<Cluster>(input.observed, &key).ok_or_else(|| State::waiting(format!("{key}, which cannot be read")))
     });
     let tenant = cluster.transpose()?.map(|cluster| TenantFacts::of(&cluster, &input.settings.registry));
-    values::of(release, &tenant.unwrap_or_default()).map_err(|problem| match problem {
+    values::of(release, &input.object.spec.config_maps, &tenant.unwrap_or_default()).map_err(|problem| match problem {
         Problem::Waits(on) => State::waiting(on),
         Problem::Wrong(why) => State::blocked(Reason::InvalidSpec, why),
     })
+}
+
+/// Values of ConfigMaps, as the `App` had read them.
+fn plain(input: InstallationInput<'_>) -> Result<Vec<Plain>, State> {
+    let spec = &input.object.spec;
+    let named = spec.release.values_from.iter().enumerate();
+    let named = named.filter_map(|(at, from)| Some((at, from.config_map_ref.as_ref()?, &*from.key)));
+    let one = |(at, map, key): (usize, &AppConfigMap, &str)| {
+        let values = config_maps::find(&spec.config_maps, &map.name, key, map.optional);
+        let untold =
+            || State::waiting(format!("{} to say what is in key {key} of ConfigMap {}", input.target().app, map.name));
+        Ok(Plain { at, values: values.ok_or_else(untold)? })
+    };
+    named.map(one).collect()
 }
 
 /// That the release be gone.

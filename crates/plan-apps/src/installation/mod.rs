@@ -28,6 +28,7 @@ use job::{Asked, asked};
 use look::look_at_job;
 use target::Tenant;
 
+pub use job::chart;
 pub use plan::InstallationPlan;
 pub use target::Target;
 

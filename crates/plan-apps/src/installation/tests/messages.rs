@@ -123,6 +123,7 @@ pub(crate) fn situations() -> Vec<Situation> {
             values_from(w);
             hold(w, SecretFacts::read(APP_SECRET, &BTreeMap::new()));
         }),
+        ("its App has not said what is in a ConfigMap", |w| w.change(from_config_map)),
         ("it is deleted while its Job installs it", |w| {
             w.settle();
             delete(w);
@@ -182,7 +183,11 @@ fn hold(world: &mut Fixture, facts: SecretFacts) {
 }
 
 fn values_from(world: &mut Fixture) {
-    let from = AppValues { secret_ref: AppSecret { name: source().name }, key: "values.yaml".into() };
+    let from = AppValues {
+        secret_ref: Some(AppSecret { name: source().name }),
+        key: "values.yaml".into(),
+        ..AppValues::default()
+    };
     world.change(|release| release.values_from = vec![from]);
 }
 

@@ -5,7 +5,9 @@ pub(crate) mod messages;
 
 use super::input::ON_ITS_WAY;
 use super::*;
-use berth_api::app::{APP_SECRET, AppChart, AppRelease, AppSecret, AppValues, InstalledApp, InstalledIn};
+use berth_api::app::{
+    APP_SECRET, AppChart, AppConfigMap, AppRelease, AppSecret, AppValues, InstalledApp, InstalledIn, ReadValues,
+};
 use berth_api::apps::{At, Deployed, Failure, Outcome, TASK, Task};
 use berth_api::conditions::{self, ConditionType};
 use berth_api::{labels, names};
@@ -45,6 +47,7 @@ impl Fixture {
                 timeout_seconds: 300,
                 ..AppRelease::default()
             },
+            config_maps: vec![],
             digest: String::new(),
         };
         let mut object = AppInstallation::new(NAME, spec);
@@ -247,7 +250,11 @@ fn a_change_of_the_spec_of_a_secret_or_of_the_epoch_has_another_job() {
         it.observed.secrets.insert(secret.clone(), SecretFacts::read(APP_SECRET, &data).into());
     };
     let mut it = Fixture::new();
-    let from = AppValues { secret_ref: AppSecret { name: "passwords".into() }, key: "values.yaml".into() };
+    let from = AppValues {
+        secret_ref: Some(AppSecret { name: "passwords".into() }),
+        key: "values.yaml".into(),
+        ..AppValues::default()
+    };
     it.change(|release| release.values_from = vec![from]);
     it.settle();
     let missing =
@@ -274,6 +281,57 @@ fn a_change_of_the_spec_of_a_secret_or_of_the_epoch_has_another_job() {
     }
     let text = serde_json::to_string(&it.object.status).unwrap();
     assert!(!text.contains("a: 2"), "{text}");
+}
+
+fn from_config_map(release: &mut AppRelease) {
+    let named = |name: &str, optional| Some(AppConfigMap { name: name.into(), optional });
+    let from = |config_map_ref, key: &str| AppValues { config_map_ref, key: key.into(), ..AppValues::default() };
+    release.values_from = vec![from(named("sizes", false), "k"), from(named("more", true), "values.yaml")];
+}
+
+#[test]
+fn values_of_config_maps_are_those_that_the_app_read_and_count_by_their_place() {
+    let mut it = Fixture::new();
+    it.change(|release| {
+        from_config_map(release);
+        let secret = Some(AppSecret { name: "passwords".into() });
+        release
+            .values_from
+            .insert(1, AppValues { secret_ref: secret, key: "values.yaml".into(), ..AppValues::default() });
+    });
+    let secret = ObjectKey::namespaced(Kind::Secret, "berth-system", "passwords");
+    let data = BTreeMap::from([("values.yaml".to_owned(), b"a: 1".to_vec())]);
+    it.observed.secrets.insert(secret, SecretFacts::read(APP_SECRET, &data).into());
+    it.settle();
+    let waits = "Waiting False Waiting: waiting for App berth-system/web to say what is in key k of ConfigMap sizes";
+    assert_eq!(it.says(), waits);
+    let read = |values: &str| vec![ReadValues { name: "sizes".into(), key: "k".into(), values: values.into() }];
+    let mut revision = 0;
+    for (values, size) in [(r#"{"size":1,"none":null}"#, 1), (r#"{"size":2,"none":null}"#, 2)] {
+        it.object.spec.config_maps = read(values);
+        it.change(|_| {});
+        it.settle();
+        let Some(Task::Deploy(task)) = it.task() else { panic!("{}", it.says()) };
+        let plain: Vec<_> = task.plain.iter().map(|one| (one.at, Value::from(one.values.clone()))).collect();
+        assert_eq!(plain, [(0, json!({"size": size, "none": null})), (2, json!({}))]);
+        assert_eq!(task.value_files, 3);
+        revision += 1;
+        it.deployed(revision);
+        it.settle();
+    }
+    // The same values, read anew.
+    it.object.spec.digest = "another".into();
+    it.change(|_| {});
+    it.settle();
+    assert!(it.job().is_none() && it.says().starts_with("Deployed True AsExpected: revision 2"), "{}", it.says());
+    it.object.spec.config_maps = vec![];
+    it.change(|_| {});
+    it.settle();
+    assert!(it.job().is_none(), "it is never upgraded to no values");
+    it.object.spec.config_maps = read("no JSON");
+    it.change(|_| {});
+    it.settle();
+    assert_eq!(it.says(), waits);
 }
 
 #[test]
