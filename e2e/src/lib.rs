@@ -7,6 +7,9 @@
 //!
 //! `make test` runs them with `BERTH_REAL=1`; without it they fail rather than pass without having run.
 
+pub mod apps_jobs;
+pub mod apps_release;
+pub mod apps_setup;
 pub mod caller;
 pub mod canary;
 pub mod certs;
@@ -41,6 +44,8 @@ pub mod wait;
 pub mod world;
 pub mod writer;
 
+pub use apps_jobs::Jobs;
+pub use apps_setup::{Charts, TheApp};
 pub use caller::Caller;
 pub use crowd::Crowd;
 pub use kube_client::{Kube, apps, berth, core};

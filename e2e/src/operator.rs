@@ -198,6 +198,13 @@ impl World {
 
 /// What the operator wrote to the meta cluster since an audit log had that length, leases and dry runs aside: `verb path`.
 pub fn writes_since(audit_log: &Path, mark: u64) -> Result<Vec<String>> {
+    let text = |event: &Value, field: &str| event[field].as_str().unwrap_or_default().to_owned();
+    let all = operator_writes(audit_log, mark)?;
+    Ok(all.iter().map(|event| format!("{} {}", text(event, "verb"), text(event, "requestURI"))).collect())
+}
+
+/// The events of these writes.
+pub fn operator_writes(audit_log: &Path, mark: u64) -> Result<Vec<Value>> {
     let mut log = File::open(audit_log)?;
     log.seek(SeekFrom::Start(mark))?;
     let user = format!("system:serviceaccount:{SYSTEM}:{NAME}");
@@ -213,7 +220,7 @@ pub fn writes_since(audit_log: &Path, mark: u64) -> Result<Vec<String>> {
         let reads = ["get", "list", "watch"].contains(&verb) || uri.contains("dryRun=All");
         let lease = event["objectRef"]["resource"] == "leases";
         if event["user"]["username"] == user.as_str() && event["stage"] == "ResponseComplete" && !reads && !lease {
-            writes.push(format!("{verb} {uri}"));
+            writes.push(event);
         }
     }
     Ok(writes)

@@ -7,6 +7,10 @@ use std::process::{Child, Command};
 
 use anyhow::{Context as _, Result, ensure};
 use berth_devcluster::binaries;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 
 use crate::until;
 
@@ -39,6 +43,20 @@ impl Registry {
         let registry = Self { host: host.to_owned(), place: place.to_owned(), process };
         until("the registry to listen", || Ok(TcpStream::connect(&registry.host).map(drop)?))?;
         Ok(registry)
+    }
+
+    /// Who connects from now on is not answered.
+    pub fn stop(&self) -> Result<()> {
+        self.signal(Signal::SIGSTOP)
+    }
+
+    /// All are answered again.
+    pub fn go_on(&self) -> Result<()> {
+        self.signal(Signal::SIGCONT)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        Ok(kill(Pid::from_raw(self.process.id().try_into()?), signal)?)
     }
 
     /// Packs the chart in a folder, and pushes it below `charts`.

@@ -4,6 +4,9 @@
 mod access;
 mod addons;
 mod api_proxy;
+mod app_faults;
+mod app_looks;
+mod app_waves;
 mod apps;
 mod audit;
 mod backup;
