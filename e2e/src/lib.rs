@@ -12,8 +12,10 @@ pub mod canary;
 pub mod certs;
 pub mod crowd;
 pub mod curl;
+pub mod dial;
 pub mod faults;
 pub mod images;
+pub mod issuer;
 pub mod kube_client;
 pub mod kubectl;
 pub mod machines;
@@ -43,6 +45,7 @@ pub mod writer;
 
 pub use caller::Caller;
 pub use crowd::Crowd;
+pub use issuer::Issuer;
 pub use kube_client::{Kube, apps, berth, core};
 pub use kubectl::Kubectl;
 pub use operator::{Options, PULL_SECRET, SYSTEM};
