@@ -4,6 +4,8 @@
 mod access;
 mod addons;
 mod api_proxy;
+mod app_air_gap;
+mod app_reach;
 mod apps;
 mod audit;
 mod backup;
