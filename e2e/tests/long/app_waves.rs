@@ -36,12 +36,12 @@ fn twelve_tenants_get_it_wave_by_wave_and_a_bad_version_stops_in_the_first() {
             charts.push("web", version, GOOD)?;
         }
         charts.push("web", REFUSED, &format!("{GOOD}{NOT_VALID}"))?;
-        let fleet = create(world)?;
-        works(world, &charts, &fleet)
+        let tenants = create(world)?;
+        works(world, &charts, &tenants)
     });
 }
 
-fn works(world: &World, charts: &Charts, fleet: &[(usize, Tenant<'_>)]) -> Result<()> {
+fn works(world: &World, charts: &Charts, tenants: &[(usize, Tenant<'_>)]) -> Result<()> {
     println!("    a first installation, in tenants that are older than the App");
     let waves: Vec<Value> = RINGS
         .iter()
@@ -54,8 +54,8 @@ fn works(world: &World, charts: &Charts, fleet: &[(usize, Tenant<'_>)]) -> Resul
         // Looks take no place, and are not what is counted here.
         "drift": {"mode": "Ignore"},
     });
-    let app = TheApp::create(&fleet[0].1, "web", &spec)?;
-    let fleet = Fleet { world, fleet, app };
+    let app = TheApp::create(&tenants[0].1, "web", &spec)?;
+    let fleet = Fleet { world, tenants, app };
     fleet.all_get("1.0.0")?;
     println!("    another version");
     fleet.app.change(&json!({"chart": charts.chart("web", "1.1.0")}))?;
@@ -78,7 +78,7 @@ fn works(world: &World, charts: &Charts, fleet: &[(usize, Tenant<'_>)]) -> Resul
 
     println!("    uninstalled");
     fleet.app.delete()?;
-    for (_, tenant) in fleet.fleet {
+    for (_, tenant) in fleet.tenants {
         let left = tenant.api()?.find(&format!("{}/web", core(NAMESPACE, "configmaps")))?;
         ensure!(left.is_none(), "{}: {left:?}", tenant.name);
         tenant.let_go()?;
@@ -108,7 +108,7 @@ fn create(world: &World) -> Result<Vec<(usize, Tenant<'_>)>> {
 
 struct Fleet<'a> {
     world: &'a World,
-    fleet: &'a [(usize, Tenant<'a>)],
+    tenants: &'a [(usize, Tenant<'a>)],
     app: TheApp<'a>,
 }
 
@@ -132,7 +132,7 @@ struct Seen {
 
 impl Fleet<'_> {
     fn wave_of(&self, tenant: &str) -> Result<usize> {
-        let found = self.fleet.iter().find(|(_, of)| of.name == tenant);
+        let found = self.tenants.iter().find(|(_, of)| of.name == tenant);
         Ok(found.with_context(|| format!("{tenant} is none of them"))?.0)
     }
 
@@ -181,14 +181,14 @@ impl Fleet<'_> {
             let app = self.app.get()?;
             let ready = condition(&app, "Ready")?;
             ensure!(app["status"]["observedGeneration"] == app["metadata"]["generation"], "{ready}");
-            ensure!(app["status"]["deployed"] == self.fleet.len() && ready["status"] == "True", "{ready}");
+            ensure!(app["status"]["deployed"] == self.tenants.len() && ready["status"] == "True", "{ready}");
             ensure!(app["status"]["wave"].is_null(), "{}", app["status"]);
             Ok(())
         })?;
         for (name, record) in self.records()? {
             ensure!(record.release["version"] == version, "{name}: {record:?}");
         }
-        for (_, tenant) in self.fleet {
+        for (_, tenant) in self.tenants {
             let map = tenant.api()?.get(&format!("{}/web", core(NAMESPACE, "configmaps")))?;
             ensure!(map["data"]["version"] == version, "{}: {}", tenant.name, map["data"]);
         }

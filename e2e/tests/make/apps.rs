@@ -33,9 +33,13 @@ fn the_pages_about_apps_and_users_do_what_they_say() {
             let checkout = bash.get_current_dir().context("a directory")?.to_owned();
             fs::copy(&ca, checkout.join("ca.crt"))?;
             bash.env("REGISTRY", format!("{address}:{}", PORTS[1]));
-            knows_the_demo(bash)
+            knows_the_demo(bash);
+            Ok(())
         })?;
-        in_a_checkout("docs/users.md", knows_the_demo)
+        in_a_checkout("docs/users.md", |bash| {
+            knows_the_demo(bash);
+            Ok(())
+        })
     });
 }
 

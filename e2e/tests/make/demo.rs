@@ -34,17 +34,19 @@ fn the_pages_about_the_demo_do_what_they_say() {
         make("demo")?;
         in_a_checkout("docs/restore.md", |_| Ok(()))?;
         make("demo")?;
-        in_a_checkout("docs/operate.md", knows_the_demo)?;
+        in_a_checkout("docs/operate.md", |bash| {
+            knows_the_demo(bash);
+            Ok(())
+        })?;
         in_a_checkout("docs/tutorial.md", |_| Ok(()))
     });
 }
 
 /// The demo's programs, and access to its meta cluster.
-pub(super) fn knows_the_demo(bash: &mut Command) -> Result<()> {
+pub(super) fn knows_the_demo(bash: &mut Command) {
     let path = env::var("PATH").unwrap_or_default();
     bash.env("PATH", format!("{}:{path}", dir().join("bin").display()))
         .env("KUBECONFIG", dir().join("meta.kubeconfig"));
-    Ok(())
 }
 
 /// Runs a test on that demo, one at a time, and removes it.

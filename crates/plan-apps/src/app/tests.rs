@@ -417,6 +417,7 @@ fn told(it: &Fixture) -> Vec<(String, String)> {
 
 #[test]
 fn a_change_of_a_config_map_goes_wave_by_wave_and_what_cannot_be_used_changes_nothing() {
+    type Break = fn(&mut Fixture);
     let mut it = Fixture::new(OPERATOR);
     in_waves(&mut it.app);
     values_from(&mut it.app);
@@ -457,9 +458,9 @@ fn a_change_of_a_config_map_goes_wave_by_wave_and_what_cannot_be_used_changes_no
     it.says("canary", phase::DEPLOYED, 0);
 
     // Nothing comes or goes while it cannot be used, amid a rollout or at rest.
-    let broken: [(&str, fn(&mut Fixture)); 4] = [
+    let broken: [(&str, Break); 4] = [
         ("False Waiting: waiting for key values.yaml of ConfigMap", |it| {
-            drop(it.observed.objects.remove(&config_map()))
+            it.observed.objects.remove(&config_map());
         }),
         ("False Waiting: waiting for key values.yaml of ConfigMap", |it| hold(it, &json!({}), "true")),
         ("False InvalidSpec: spec.valuesFrom: key values.yaml of ConfigMap", |it| {

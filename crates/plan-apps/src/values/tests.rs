@@ -118,7 +118,7 @@ fn values_count_more_and_stay_as_they_are() {
     let expected = json!({"rule": "{{ $labels.pod }} {% x %}", "a": {"b": 1, "c": "acme"}, "list": [2], "gone": null});
     assert_eq!(Value::from(all), expected);
     let plain = AppRelease { values: own.as_object().unwrap().clone(), ..AppRelease::default() };
-    assert_eq!(Value::from(of(&plain, &TenantFacts::default()).unwrap()), own);
+    assert_eq!(Value::from(of(&plain, &[], &TenantFacts::default()).unwrap()), own);
 }
 
 #[test]
