@@ -66,7 +66,11 @@ pub async fn observe_installation(
     let mut snapshot = Snapshot::of(meta);
     let target = Target::from(object);
     let own = ObjectKey::namespaced(Kind::AppInstallation, object.namespace().unwrap_or_default(), object.name_any());
-    get(io, &mut snapshot, vec![target.cluster.clone(), target.app.clone()]).await?;
+    // Who takes one that may not be read for one that is gone uninstalls what is in use.
+    for key in [&target.cluster, &target.app] {
+        let live = io.get(key).await?;
+        snapshot.put_all(key.kind, live);
+    }
     let Some(namespace) = io.get(&target.namespace()).await? else { return Ok(snapshot) };
     let is_home = label(&namespace, labels::CLUSTER_NAMESPACE) == own.namespace.as_deref();
     snapshot.put(Kind::Namespace, namespace);
@@ -113,4 +117,60 @@ pub(crate) async fn observe_installations(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_fence::{Fence, FencedClient};
+    use http::{Request, Response};
+    use kube::Client;
+    use kube::client::Body;
+    use std::convert::Infallible;
+    use std::time::Duration;
+
+    /// What is observed of an installation, by an API server that answers this to a path that ends so, and of all else says that it is not there.
+    async fn observed(deleted: bool, answers: &'static [(&'static str, u16)]) -> Result<Snapshot, IoError> {
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let answer = answers.iter().find(|(end, _)| request.uri().path().ends_with(end));
+            let code = answer.map_or(404, |(_, code)| *code);
+            let refused = r#"apps.berth.dev "web" is forbidden: User "x" cannot get resource "apps" in API group "berth.dev" in the namespace "team-a""#;
+            let body = match code {
+                200 => json!({"metadata": {"name": request.uri().path().rsplit('/').next(), "uid": "u"}}),
+                _ => json!({"kind": "Status", "status": "Failure", "code": code, "message": refused}),
+            };
+            async move {
+                Ok::<_, Infallible>(
+                    Response::builder().status(code).body(Body::from(body.to_string().into_bytes())).unwrap(),
+                )
+            }
+        });
+        let client = FencedClient::new(Client::new(service, "default"), Fence::open());
+        let io = Io::new(client, Arc::default(), Duration::from_secs(9));
+        let mut object: AppInstallation = serde_json::from_value(json!({
+            "apiVersion": "berth.dev/v1alpha1", "kind": "AppInstallation", "metadata": {"name": "acme-web", "namespace": "team-a"},
+            "spec": {
+                "app": {"namespace": "team-a", "name": "web", "uid": "u"}, "cluster": {"name": "acme", "uid": "u"},
+                "release": {"chart": {"oci": "oci://reg/web", "version": "1.0.0"}}, "digest": "d",
+            },
+        }))
+        .unwrap();
+        if deleted {
+            object.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-31T12:00:00Z")).unwrap();
+        }
+        observe_installation(&io, &object, &Arc::default(), "2026-01-31T12:00:00Z".parse().unwrap()).await
+    }
+
+    #[tokio::test]
+    async fn an_app_or_a_cluster_that_may_not_be_read_is_not_taken_for_gone() {
+        assert!(observed(false, &[]).await.unwrap().observed.objects.is_empty());
+        for deleted in [false, true] {
+            for answers in
+                [&[("/apps/web", 403)], &[("/apps/web", 401)], &[("/clusters/acme", 403)], &[("/clusters/acme", 401)]]
+            {
+                let error = observed(deleted, answers).await.expect_err("refused");
+                assert_eq!(error.kind, ErrorKind::Forbidden, "{answers:?}");
+            }
+        }
+    }
 }

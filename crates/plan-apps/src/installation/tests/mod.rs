@@ -427,6 +427,53 @@ fn a_tenant_that_is_gone_is_not_asked() {
     }
 }
 
+/// Its App and its `Cluster` are not seen, and neither is gone.
+#[test]
+fn while_something_may_not_be_read_nothing_is_deleted_and_nothing_let_go() {
+    let hide: [&dyn Fn(&mut Fixture); 3] = [&|_| {}, &|it| drop(it.observed.objects.remove(&it.target().app)), &|it| {
+        drop(it.observed.objects.remove(&it.target().cluster))
+    }];
+    for deleted in [false, true] {
+        for hide in hide {
+            let mut it = Fixture::new();
+            it.settle();
+            it.deployed(1);
+            it.settle();
+            if deleted {
+                delete(&mut it);
+            }
+            it.change(|release| release.wait = true);
+            hide(&mut it);
+            it.observed.denied = true;
+            let before = it.object.status.clone().unwrap();
+            let planned = InstallationPlanner::plan(it.input());
+            assert!(planned.plan.is_empty() && !planned.plan.finished, "{:?}", planned.plan);
+            let why = berth_plan::Failure {
+                reason: conditions::Reason::PermissionDenied,
+                message: "get Job: no".into(),
+                in_tenant: false,
+            };
+            it.object.status = Some(InstallationPlanner::status(it.input(), &planned, Some(&why)));
+            assert_eq!(it.says(), "Deployed False PermissionDenied: get Job: no");
+            let status = it.object.status.clone().unwrap();
+            assert_eq!((status.observed_generation, status.release), (before.observed_generation, before.release));
+        }
+    }
+}
+
+/// Rights go before what they are for.
+#[test]
+fn a_control_plane_namespace_that_ends_with_its_cluster_holds_no_installation() {
+    let mut it = Fixture::new();
+    it.settle();
+    delete(&mut it);
+    let [cluster, namespace] = [it.target().cluster, it.target().namespace()];
+    it.observed.objects.retain(|key, _| *key != cluster && key.kind != Kind::Job && key.kind != Kind::Secret);
+    it.observed.objects.get_mut(&namespace).unwrap()["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z".into();
+    it.observed.denied = true;
+    assert!(InstallationPlanner::plan(it.input()).plan.finished);
+}
+
 #[test]
 fn one_whose_app_is_gone_deletes_itself() {
     let mut it = Fixture::new();
