@@ -9,7 +9,7 @@ use berth_api::conditions::ConditionType;
 use berth_api::{App, AppInstallation, labels};
 use berth_plan::MetaCluster;
 use berth_plan::jobs::secret_beside;
-use berth_plan::object_meta::label;
+use berth_plan::object_meta::{deleting, label};
 use berth_plan_apps::{Target, app};
 use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
@@ -70,6 +70,10 @@ pub async fn observe_installation(
     for key in [&target.cluster, &target.app] {
         let live = io.get(key).await?;
         snapshot.put_all(key.kind, live);
+    }
+    if object.metadata.deletion_timestamp.is_some() {
+        let team = io.get(&ObjectKey::cluster(Kind::Namespace, own.namespace.clone().unwrap_or_default())).await?;
+        snapshot.observed.team_namespace_ends = team.is_none_or(|team| deleting(&team));
     }
     let Some(namespace) = io.get(&target.namespace()).await? else { return Ok(snapshot) };
     let is_home = label(&namespace, labels::CLUSTER_NAMESPACE) == own.namespace.as_deref();
@@ -132,11 +136,12 @@ mod tests {
     /// What is observed of an installation, by an API server that answers this to a path that ends so, and of all else says that it is not there.
     async fn observed(deleted: bool, answers: &'static [(&'static str, u16)]) -> Result<Snapshot, IoError> {
         let service = tower::service_fn(move |request: Request<Body>| {
-            let answer = answers.iter().find(|(end, _)| request.uri().path().ends_with(end));
+            let uri = request.uri().path().to_owned();
+            let answer = answers.iter().find(|(end, _)| uri.ends_with(end));
             let code = answer.map_or(404, |(_, code)| *code);
             let refused = r#"apps.berth.dev "web" is forbidden: User "x" cannot get resource "apps" in API group "berth.dev" in the namespace "team-a""#;
             let body = match code {
-                200 => json!({"metadata": {"name": request.uri().path().rsplit('/').next(), "uid": "u"}}),
+                200 => json!({"metadata": {"name": uri.rsplit('/').next(), "uid": "u"}}),
                 _ => json!({"kind": "Status", "status": "Failure", "code": code, "message": refused}),
             };
             async move {
@@ -172,5 +177,14 @@ mod tests {
                 assert_eq!(error.kind, ErrorKind::Forbidden, "{answers:?}");
             }
         }
+    }
+
+    #[tokio::test]
+    async fn of_one_that_is_deleted_it_is_known_whether_its_namespace_is() {
+        let there = observed(true, &[("/namespaces/team-a", 200)]).await.unwrap();
+        assert!(!there.observed.team_namespace_ends);
+        assert!(observed(true, &[]).await.unwrap().observed.team_namespace_ends);
+        let refused = observed(true, &[("/namespaces/team-a", 403)]).await;
+        assert!(refused.is_err_and(|e| e.kind == ErrorKind::Forbidden));
     }
 }

@@ -1,4 +1,4 @@
-//! Taking an installation down: its release is uninstalled, unless there is no tenant any more, or nothing was ever begun.
+//! Taking an installation down: its release is uninstalled, unless there is no tenant any more, nothing was ever begun, or nobody asked for it.
 
 use super::begin::begin;
 use super::input::InstallationInput;
@@ -30,7 +30,8 @@ pub(super) fn plan(input: InstallationInput<'_>, stage: &mut Stage, out: &mut In
 fn state(input: InstallationInput<'_>, stage: &mut Stage, out: &mut InstallationPlan) -> State {
     let (target, owner) = (input.target(), input.owner());
     let tenant = target.tenant(input.observed, &input.object.spec.cluster.uid);
-    if matches!(tenant, Tenant::Gone) {
+    // Whoever deletes the namespace of a protected Cluster did not ask for that. A new installation takes up what is there, by its labels.
+    if matches!(tenant, Tenant::Gone) || input.observed.team_namespace_ends {
         return State::Ready;
     }
     // One that installs is stopped; what it has begun is uninstalled once its pod has ended.

@@ -474,6 +474,23 @@ fn a_control_plane_namespace_that_ends_with_its_cluster_holds_no_installation() 
     assert!(InstallationPlanner::plan(it.input()).plan.finished);
 }
 
+/// A protected `Cluster` stays there with all that it has.
+#[test]
+fn the_end_of_a_teams_namespace_uninstalls_nothing() {
+    for amid in [false, true] {
+        let mut it = Fixture::new();
+        it.settle();
+        if !amid {
+            it.deployed(1);
+            it.settle();
+        }
+        delete(&mut it);
+        it.observed.team_namespace_ends = true;
+        assert!(it.settle().plan.finished);
+        assert_eq!((it.jobs, it.job()), (1, None), "the one that installed it");
+    }
+}
+
 #[test]
 fn one_whose_app_is_gone_deletes_itself() {
     let mut it = Fixture::new();
