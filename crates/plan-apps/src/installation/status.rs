@@ -19,7 +19,7 @@ pub(super) fn status(
     let generation = input.object.metadata.generation.unwrap_or_default();
     if is_unseen(input) {
         // Nothing was decided about this spec, so it was not observed either.
-        let said = failure.map_or_else(|| verdicts::under_way(planned.plan.stages.first(), "a right"), failed);
+        let said = failure.map_or_else(|| verdicts::under_way(planned.plan.stages.first(), ""), failed);
         return AppInstallationStatus {
             conditions: verdicts::publish(&old.conditions, said, generation, input.now, false),
             ..old

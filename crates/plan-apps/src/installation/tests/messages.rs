@@ -129,6 +129,13 @@ pub(crate) fn situations() -> Vec<Situation> {
             live(w, &w.target().job)["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         }),
         ("it is deleted, and its Job uninstalls it", deleted),
+        ("it is deleted, and its App cannot be read", |w| {
+            w.settle();
+            w.deployed(1);
+            w.settle();
+            delete(w);
+            live(w, &w.target().app)["spec"]["chart"] = 1.into();
+        }),
         ("it is deleted, and Helm fails to uninstall it", |w| {
             deleted(w);
             w.fails();

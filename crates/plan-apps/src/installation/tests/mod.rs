@@ -53,10 +53,11 @@ impl Fixture {
         object.metadata.generation = Some(1);
         let mut settings = Settings::default();
         settings.apps.image = "reg/apps:1".into();
+        settings.apps.namespace = "berth-system".into();
         let now = "2026-01-31T12:00:00Z".parse().unwrap();
         let mut it = Self { object, observed: Observed::default(), settings, now, jobs: 0 };
         let target = it.target();
-        it.put(&target.app, json!({"metadata": {"uid": "app-uid"}}));
+        it.selects("prod");
         it.available("True");
         let labels = json!({
             labels::MANAGED_BY: labels::MANAGED_BY_VALUE, labels::CLUSTER_NAME: "acme", labels::CLUSTER_NAMESPACE: TEAM,
@@ -83,10 +84,22 @@ impl Fixture {
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         });
         let cluster = json!({
-            "apiVersion": "berth.dev/v1alpha1", "kind": "Cluster", "metadata": {"uid": "cluster-uid"},
+            "apiVersion": "berth.dev/v1alpha1", "kind": "Cluster",
+            "metadata": {"uid": "cluster-uid", "labels": {"env": "prod"}},
             "spec": {"version": "1.36.3"}, "status": {"conditions": [condition]},
         });
         self.put(&self.target().cluster.clone(), cluster);
+    }
+
+    /// Its App is for `Cluster`s with that label; its own has `prod`.
+    fn selects(&mut self, env: &str) {
+        let app = json!({
+            "apiVersion": "berth.dev/v1alpha1", "kind": "App", "metadata": {"uid": "app-uid"},
+            "spec": {
+                "clusterSelector": {"matchLabels": {"env": env}}, "chart": {"oci": "oci://reg/web", "version": "1.0.0"},
+            },
+        });
+        self.put(&self.target().app.clone(), app);
     }
 
     fn epoch(&mut self, epoch: i64) {
@@ -377,7 +390,9 @@ fn no_job_begins_while_a_pod_of_an_earlier_one_may_work() {
     assert!(it.job().is_some());
 }
 
+/// Its App is for others by now.
 fn delete(it: &mut Fixture) {
+    it.selects("test");
     let at = serde_json::from_value(json!("2026-01-31T12:00:00Z")).unwrap();
     it.object.metadata.deletion_timestamp = Some(at);
 }
@@ -472,6 +487,64 @@ fn a_control_plane_namespace_that_ends_with_its_cluster_holds_no_installation() 
     it.observed.objects.get_mut(&namespace).unwrap()["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z".into();
     it.observed.denied = true;
     assert!(InstallationPlanner::plan(it.input()).plan.finished);
+}
+
+/// A label that is back after a minute, in a tenant that sleeps, is no reason to uninstall anything once it wakes.
+#[test]
+fn an_uninstallation_that_has_not_begun_is_taken_back() {
+    let asleep = || {
+        let mut it = Fixture::new();
+        it.settle();
+        it.deployed(1);
+        it.settle();
+        it.available("False");
+        delete(&mut it);
+        assert!(!it.settle().plan.finished);
+        assert!(it.says().ends_with("waiting for Cluster team-a/acme to be available: it sleeps"), "{}", it.says());
+        it
+    };
+    let mut it = asleep();
+    it.selects("prod");
+    assert!(it.settle().plan.finished && it.jobs == 1, "nobody waits for the tenant");
+
+    let mut it = asleep();
+    it.available("True");
+    it.reconcile();
+    it.selects("prod");
+    it.settle();
+    assert!(matches!(it.task(), Some(Task::Uninstall(_))), "it is on record, so a Job may have been made");
+    it.fails();
+    it.settle();
+    it.now += SignedDuration::from_mins(1);
+    it.settle();
+    assert!(matches!(it.task(), Some(Task::Uninstall(_))), "what is half gone is uninstalled to the end");
+    it.ends(&Outcome::Uninstalled);
+    assert!(it.settle().plan.finished);
+
+    // An App that is being deleted, another one of that name, and one that nobody can read.
+    let app = |change: fn(&mut Value)| {
+        let mut it = asleep();
+        it.selects("prod");
+        change(it.observed.objects.get_mut(&it.target().app).unwrap());
+        assert!(!it.settle().plan.finished);
+        it.says()
+    };
+    let sleeps = "waiting for Cluster team-a/acme to be available: it sleeps";
+    assert!(app(|app| app["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z".into()).ends_with(sleeps));
+    assert!(app(|app| app["metadata"]["uid"] = "another".into()).ends_with(sleeps));
+    assert!(app(|app| app["spec"]["chart"] = 1.into()).ends_with("App berth-system/web, which cannot be read"));
+}
+
+/// By a cluster-admin, to have it begin anew.
+#[test]
+fn one_that_somebody_deletes_alone_is_not_uninstalled_and_its_job_is_stopped() {
+    let mut it = Fixture::new();
+    it.settle();
+    assert!(it.task().is_some());
+    delete(&mut it);
+    it.selects("prod");
+    assert!(it.settle().plan.finished);
+    assert_eq!((it.jobs, it.job()), (1, None));
 }
 
 /// A protected `Cluster` stays there with all that it has.
