@@ -12,7 +12,7 @@ pub use berth_plan::apps::{is_newest, scope, selector, selector_of, state, wante
 pub use waves::{name as wave_name, of as wave_of, says_namespace_ends};
 
 use crate::requeue::{AT_REST, SLOW, WAITING};
-use crate::values;
+use crate::{source, values};
 use after::Before;
 use berth_api::app::{AppInstallationSpec, AppState, AppStatus, InstalledApp, InstalledIn};
 use berth_api::conditions::{self, ConditionType, Reason};
@@ -164,18 +164,8 @@ fn refused(input: Input<'_, App>) -> Option<State> {
     }
     let spec = &input.object.spec;
     let source = spec.release.source();
-    if !apps.allows(input.namespace(), &source) {
-        let allowed = if apps.sources.is_empty() {
-            "none is".to_owned()
-        } else {
-            format!("only {} are", apps.sources.join(", "))
-        };
-        return Some(State::blocked(
-            Reason::NotAllowed,
-            format!(
-                "spec.chart: charts from {source} are not allowed in this namespace: {allowed}. Set another one, or ask the platform team to add it to writers.apps.sources in the values of Berth's chart"
-            ),
-        ));
+    if let Some(why) = source::refused(apps, input.namespace(), &source) {
+        return Some(State::blocked(Reason::NotAllowed, format!("spec.chart: {why}")));
     }
     if let Some(Err(why)) = spec.release.values_template.as_deref().map(values::check) {
         return Some(State::blocked(Reason::InvalidSpec, why));

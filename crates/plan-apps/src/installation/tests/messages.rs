@@ -100,6 +100,11 @@ pub(crate) fn situations() -> Vec<Situation> {
             w.put(&key, json!({"metadata": {"labels": labels}, "status": {"phase": "Running"}}));
         }),
         ("apps are switched off", |w| w.settings.apps.image.clear()),
+        ("the source of its chart was withdrawn", |w| {
+            w.object.spec.app.namespace = TEAM.into();
+            w.selects("prod");
+            w.settings.apps.sources = vec!["oci://other/*".into()];
+        }),
         ("its values are too long", |w| {
             w.change(|release| drop(release.values.insert("a".into(), "x".repeat(70_000).into())));
         }),

@@ -442,6 +442,31 @@ fn a_tenant_that_is_gone_is_not_asked() {
     }
 }
 
+/// By a changed Secret, a restore or a retry a Job would fetch by its tag what that registry has by now.
+#[test]
+fn from_a_source_that_was_withdrawn_nothing_is_pulled_and_what_is_there_stays() {
+    let mut it = Fixture::new();
+    it.object.spec.app.namespace = TEAM.into();
+    it.selects("prod");
+    it.settings.apps.sources = vec!["oci://reg/*".into()];
+    it.settle();
+    it.deployed(1);
+    it.settle();
+    it.settings.apps.sources.clear();
+    assert!(it.settle().plan.is_empty());
+    assert!(it.says().starts_with("Deployed True"), "{}", it.says());
+    it.epoch(2);
+    it.settle();
+    assert_eq!(
+        it.says(),
+        "Waiting False NotAllowed: spec.chart of App team-a/web: charts from oci://reg/web are not allowed in this namespace: none is. Set another one, or ask the platform team to add it to writers.apps.sources in the values of Berth's chart. What is installed stays as it is"
+    );
+    assert_eq!((it.jobs, it.object.status.as_ref().unwrap().release.as_ref().unwrap().revision), (1, 1));
+    delete(&mut it);
+    it.settle();
+    assert!(matches!(it.task(), Some(Task::Uninstall(_))), "nothing is pulled for that");
+}
+
 /// Its App and its `Cluster` are not seen, and neither is gone.
 #[test]
 fn while_something_may_not_be_read_nothing_is_deleted_and_nothing_let_go() {
