@@ -50,7 +50,8 @@ pub(super) fn begin(
         return State::waiting(format!("{}, which lets its Job out", target.policy()));
     }
     if let Some(pod) = input.pod_left() {
-        return State::waiting(format!("{pod} of an earlier Job to end"));
+        out.plan.for_platform.extend(pod.for_platform());
+        return State::waiting(pod.awaited());
     }
     if status.asked.as_ref() != Some(&asked.digest) {
         out.asked = Some(asked.digest.clone());

@@ -99,6 +99,17 @@ pub(crate) fn situations() -> Vec<Situation> {
             });
             w.put(&key, json!({"metadata": {"labels": labels}, "status": {"phase": "Running"}}));
         }),
+        ("the node of a pod of an earlier Job is down", |w| {
+            let key = ObjectKey::namespaced(Kind::Pod, w.target().home, "old");
+            let labels = json!({
+                labels::APP_INSTALLATION: w.object.metadata.name, labels::APP_INSTALLATION_NAMESPACE: w.object.metadata.namespace,
+            });
+            let metadata = json!({"labels": labels, "deletionTimestamp": "2026-01-31T11:50:00Z"});
+            w.put(
+                &key,
+                json!({"metadata": metadata, "spec": {"nodeName": "worker-7"}, "status": {"phase": "Running"}}),
+            );
+        }),
         ("apps are switched off", |w| w.settings.apps.image.clear()),
         ("the source of its chart was withdrawn", |w| {
             w.object.spec.app.namespace = TEAM.into();

@@ -385,6 +385,27 @@ fn no_job_begins_while_a_pod_of_an_earlier_one_may_work() {
     it.put(&key, json!({"metadata": {"labels": labels}, "status": {"phase": "Running"}}));
     it.settle();
     assert!(it.job().is_none() && it.says().contains("of an earlier Job to end"), "{}", it.says());
+    // Its node is down: the pod is Running for ever, as far as is known.
+    let live = it.observed.objects.get_mut(&key).unwrap();
+    live["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:30Z".into();
+    live["spec"] = json!({"nodeName": "worker-7"});
+    it.now = "2026-01-31T12:01:00Z".parse().unwrap();
+    assert!(
+        it.settle().plan.for_platform.is_empty() && it.says().ends_with("of an earlier Job to end"),
+        "{}",
+        it.says()
+    );
+    it.now = "2026-01-31T12:01:30Z".parse().unwrap();
+    let told = it.settle().plan.for_platform;
+    let home = it.target().home;
+    assert_eq!(
+        told,
+        [format!(
+            "Pod {home}/old was to be gone by 2026-01-31T12:00:30Z, and node worker-7 does not say that it is. Confirm that this machine is off, and then: kubectl delete node worker-7"
+        )]
+    );
+    assert!(it.says().contains(&format!("kubectl -n {home} get pod old -o wide")), "{}", it.says());
+    assert!(!it.says().contains("worker-7"), "which nodes there are is not the team's");
     it.observed.objects.get_mut(&key).unwrap()["status"]["phase"] = "Failed".into();
     it.settle();
     assert!(it.job().is_some());
