@@ -187,7 +187,7 @@ async fn of_several_stages_of_an_id_one_that_fails_holds_up_no_other() {
         let (mut executor, mut snapshot) = (executor(&io), Snapshot::default());
         for round in 0..2 {
             let applied = executor.apply(&mut snapshot, &plan).await;
-            assert_eq!((applied.done, applied.can_continue()), (2, true), "{code}, round {round}");
+            assert_eq!((applied.done, applied.ended), (2, false), "{code}, round {round}");
             let what = applied.failure.map(|e| e.what).unwrap_or_default();
             assert_eq!(what, "delete AppInstallation team-a/acme-web", "{code}");
         }
