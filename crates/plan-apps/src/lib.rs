@@ -5,6 +5,7 @@ pub mod app;
 pub mod installation;
 mod objects;
 mod requeue;
+mod source;
 #[cfg(test)]
 mod tests;
 pub mod values;

@@ -104,7 +104,15 @@ fn there(t: &Tenant<'_>, app: &App) -> Option<AppInstallation> {
 fn had(t: &Tenant<'_>, key: &ObjectKey, app: &App) -> Had {
     let not = |failed, text: String| Had::Not { failed, text };
     let there = there(t, app);
-    let Some(it) = there.filter(|it| it.metadata.deletion_timestamp.is_none()) else {
+    if let Some(it) = there.as_ref().filter(|it| it.metadata.deletion_timestamp.is_some()) {
+        let text = format!(
+            "{key} is being uninstalled, and is installed anew after that: AppInstallation {}/{} says how far that is",
+            t.namespace,
+            it.name_any()
+        );
+        return not(false, text);
+    }
+    let Some(it) = there else {
         let why = refusal(app).map_or_else(
             || "its turn has not come, or it comes after another App".to_owned(),
             |why| shortened(why, LONGEST),

@@ -59,7 +59,7 @@ pub struct Observed {
     pub denied: bool,
     /// Services that asked for an address or a port in vain.
     pub refused_addresses: BTreeMap<ObjectKey, RefusedAddress>,
-    /// The namespace that the `Cluster` itself is in is being deleted.
+    /// The namespace that the `Cluster`, or the `AppInstallation`, itself is in is being deleted.
     pub team_namespace_ends: bool,
     /// The UID of that namespace. None: not known.
     pub team_uid: Option<String>,

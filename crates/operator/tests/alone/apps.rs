@@ -56,19 +56,22 @@ async fn ends(team: &Team, name: &str, is_it: impl Fn(&Task) -> bool, outcome: &
     (job, secret)
 }
 
+fn apps() -> Apps {
+    Apps {
+        image: "apps:1".into(),
+        namespace: SYSTEM.into(),
+        sources: vec!["oci://reg.example.com:5000/charts/*".into()],
+        ..Apps::default()
+    }
+}
+
 fn deployed(revision: i64) -> Outcome {
     Outcome::Deployed(Deployed { revision, chart: "web".into(), version: "1.0.0".into(), ..Deployed::default() })
 }
 
 /// An operator with apps switched on.
 fn operator(server: &'static ApiServer) -> Running {
-    let apps = Apps {
-        image: "apps:1".into(),
-        namespace: SYSTEM.into(),
-        sources: vec!["oci://reg.example.com:5000/charts/*".into()],
-        ..Apps::default()
-    };
-    Running::start_with(server, berth_plan::Settings { apps, ..settings() }, &FaultPlan::new())
+    Running::start_with(server, berth_plan::Settings { apps: apps(), ..settings() }, &FaultPlan::new())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -132,6 +135,13 @@ async fn an_app_is_installed_upgraded_and_uninstalled_by_jobs() {
     settled(1).await;
     team.says(ConditionType::AppsReady, "AsExpected").await;
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+
+    // Somebody deletes it alone: it comes back, and nothing is uninstalled.
+    let first = installations.get(&name).await.unwrap().metadata.uid;
+    installations.delete(&name, &DeleteParams::default()).await.unwrap();
+    ends(&team, &job, deploys, &deployed(1)).await;
+    settled(1).await;
+    assert_ne!(installations.get(&name).await.unwrap().metadata.uid, first);
 
     let change = json!({"spec": {"values": {"replicas": 2}}});
     all.patch("web", &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();
@@ -257,4 +267,42 @@ async fn values_of_config_maps_get_to_tenants_and_what_cannot_be_used_changes_no
     ends(&team, &job, |task| matches!(task, Task::Uninstall(_)), &Outcome::Uninstalled).await;
     gone(installations, &name).await.unwrap();
     gone(all, "web").await.unwrap();
+}
+
+/// The namespace controller may delete it, and nobody asked for the protected `Cluster` to lose what it has.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_a_teams_namespace_uninstalls_nothing() {
+    let (_turn, server) = alone_at_a_server().await;
+    let team = Team::new(server).await;
+    let plan = FaultPlan::new();
+    let _operator = Running::start_with(server, berth_plan::Settings { apps: apps(), ..settings() }, &plan);
+    team.create(json!({"deletion": {"protected": true}})).await.expect("Cluster");
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    let all: Api<App> = Api::namespaced(team.client.clone(), &team.ns);
+    let app = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "App", "metadata": {"name": "web"},
+        "spec": {
+            "clusterSelector": {}, "drift": {"mode": "Ignore"},
+            "chart": {"oci": "oci://reg.example.com:5000/charts/web", "version": "1.0.0"},
+        },
+    });
+    all.create(&PostParams::default(), &serde_json::from_value(app).unwrap()).await.unwrap();
+    let installations: Api<AppInstallation> = Api::namespaced(team.client.clone(), &team.ns);
+    let name = names::app_installation(&team.ns, "web", "acme");
+    let job = names::app_job(&name);
+    ends(&team, &job, |task| matches!(task, Task::Deploy(_)), &deployed(1)).await;
+
+    team.namespaces().delete(&team.ns, &DeleteParams::default()).await.unwrap();
+    team.says(ConditionType::Degraded, "NamespaceDeleting").await;
+    // As that controller does it.
+    let _ = installations.delete(&name, &DeleteParams::default()).await;
+    gone(installations, &name).await.unwrap();
+    team.reconciled(&plan).await;
+    assert!(team.inside::<Job>().get_opt(&job).await.unwrap().is_none(), "nothing is uninstalled");
+    assert_eq!(team.cluster().await.metadata.deletion_timestamp, None);
+
+    let _ = all.delete("web", &DeleteParams::default()).await;
+    gone(all, "web").await.unwrap();
+    team.spec(json!({"deletion": {"protected": false}})).await.expect("patch");
+    team.gone().await.unwrap_or_else(|e| panic!("{e:#}"));
 }

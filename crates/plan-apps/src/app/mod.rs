@@ -9,9 +9,10 @@ mod waves;
 pub(crate) mod tests;
 
 pub use berth_plan::apps::{is_newest, newest, scope, selector, selector_of, state, wanted};
-pub use waves::{name as wave_name, of as wave_of};
+pub use waves::{name as wave_name, of as wave_of, says_namespace_ends};
 
 use crate::requeue::{AT_REST, SLOW, WAITING};
+use crate::source;
 use crate::values::{self, Problem, config_maps};
 use after::Before;
 use berth_api::app::{AppInstallationSpec, AppState, AppStatus, InstalledApp, InstalledIn, ReadValues};
@@ -79,7 +80,8 @@ impl Planner for AppPlanner {
 
     fn plan(input: Input<'_, App>) -> AppPlan {
         let mut out = AppPlan::default();
-        let mut stage = Stage::new(if input.is_deleted() { StageId::Deletion } else { StageId::App }, State::Ready);
+        let id = if input.is_deleted() { StageId::Deletion } else { StageId::App };
+        let mut stage = Stage::new(id, State::Ready);
         let before = Before::of(input);
         let read = config_maps::read(input.object, |key| input.observed.get(key));
         // While one cannot be used, the last ones that could count.
@@ -106,6 +108,7 @@ impl Planner for AppPlanner {
             let key = ObjectKey::namespaced(Kind::Cluster, namespace, &*installation.spec.cluster.name);
             all.entry(key).or_default().1 = Some(installation);
         }
+        leave_out(&mut all);
         let spec = &input.object.spec;
         let place = |(key, (cluster, there)): (&ObjectKey, &(Option<&Value>, Option<AppInstallation>))| Place {
             lacks: before.lacks(key).is_some(),
@@ -124,17 +127,23 @@ impl Planner for AppPlanner {
             let (at, why) = (wave.filter(|_| place.waits_for_wave(wave)), holds_up.as_ref());
             first.or_else(|| Some(format!("it waits for {}: {}", wave_name(spec, at?), why?)))
         };
+        let mut clusters = vec![];
         for (((key, (cluster, there)), place), step) in all.iter().zip(&places).zip(steps) {
             out.tenants.push(in_tenant(key, place, there.as_ref(), before_it(key, place).as_deref()));
-            match (step, cluster, there) {
-                (Step::Delete, _, Some(there)) => stage.actions.push(delete(there)),
+            let action = match (step, cluster, there) {
+                (Step::Delete, _, Some(there)) => Ok(delete(there)),
                 // Applied from the beginning: else a value that goes would stay, as that of whoever created it.
-                (Step::Create | Step::Update, Some(cluster), _) => match object(input, &newest, key, cluster) {
-                    Ok(object) => stage.actions.push(Action::Apply(object)),
-                    Err(error) => stage.state = State::blocked(Reason::Error, error),
-                },
-                _ => {}
-            }
+                (Step::Create | Step::Update, Some(cluster), _) => {
+                    object(input, &newest, key, cluster).map(Action::Apply)
+                }
+                _ => continue,
+            };
+            // Each has a stage of its own: one that is refused there keeps it from no other.
+            let of = Stage { of: Some(key.clone()), ..Stage::new(id, State::Ready) };
+            clusters.push(match action {
+                Ok(action) => Stage { actions: vec![action], ..of },
+                Err(error) => Stage { state: State::blocked(Reason::Error, error), ..of },
+            });
         }
         if let Some(refused) = refused {
             stage.state = refused;
@@ -150,7 +159,9 @@ impl Planner for AppPlanner {
             there.is_none() && cluster.is_some_and(|c| waves::since(c).is_none())
         };
         let is_held_up = is_held_up || all.values().any(is_new);
-        out.requeue_after = Some(match (stage.actions.is_empty(), at_rest) {
+        out.plan.stages.push(stage);
+        out.plan.stages.extend(clusters);
+        out.requeue_after = Some(match (out.plan.is_empty(), at_rest) {
             (false, _) => SOON,
             // Of its ConfigMaps no watch tells.
             (true, true) if out.values.is_some() => SLOW,
@@ -161,7 +172,6 @@ impl Planner for AppPlanner {
             (true, false) => SLOW,
         });
         out.due = out.requeue_after.filter(|_| !at_rest);
-        out.plan.stages.push(stage);
         out
     }
 
@@ -184,18 +194,8 @@ fn refused(input: Input<'_, App>) -> Option<State> {
     }
     let spec = &input.object.spec;
     let source = spec.release.source();
-    if !apps.allows(input.namespace(), &source) {
-        let allowed = if apps.sources.is_empty() {
-            "none is".to_owned()
-        } else {
-            format!("only {} are", apps.sources.join(", "))
-        };
-        return Some(State::blocked(
-            Reason::NotAllowed,
-            format!(
-                "spec.chart: charts from {source} are not allowed in this namespace: {allowed}. Set another one, or ask the platform team to add it to writers.apps.sources in the values of Berth's chart"
-            ),
-        ));
+    if let Some(why) = source::refused(apps, input.namespace(), &source) {
+        return Some(State::blocked(Reason::NotAllowed, format!("spec.chart: {why}")));
     }
     if let Some(Err(why)) = spec.release.values_template.as_deref().map(values::check) {
         return Some(State::blocked(Reason::InvalidSpec, why));
@@ -233,6 +233,15 @@ fn installations_of<'a>(observed: &'a Observed, app: &'a App) -> impl Iterator<I
     all.filter(|(_, live)| label(live, labels::MANAGED_BY) == Some(labels::MANAGED_BY_VALUE))
         .filter_map(|(_, live)| serde_json::from_value(live.clone()).ok())
         .filter(is_ours)
+}
+
+/// Takes out `Cluster`s that can get none, since their namespace ends. What of it is there stays in view until it is gone.
+fn leave_out(all: &mut BTreeMap<ObjectKey, (Option<&Value>, Option<AppInstallation>)>) {
+    for (cluster, there) in all.values_mut() {
+        let is_going = there.as_ref().is_none_or(|there| there.metadata.deletion_timestamp.is_some());
+        *cluster = cluster.filter(|cluster| !(is_going && waves::namespace_ends(cluster)));
+    }
+    all.retain(|_, (cluster, there)| cluster.is_some() || there.is_some());
 }
 
 /// How it is there, for the decision.

@@ -220,6 +220,62 @@ fn a_deleted_app_waits_until_its_installations_are_gone() {
     assert!(it.reconcile().plan.finished);
 }
 
+/// Else a quota of one team, or its namespace that ends, would stop the App for all after it.
+#[test]
+fn what_is_refused_in_one_cluster_is_a_stage_of_its_own() {
+    let mut it = Fixture::new(OPERATOR);
+    for name in ["a", "b", "c"] {
+        it.cluster("team-a", name);
+    }
+    let stages = |planned: &AppPlan| {
+        let all = planned.plan.stages.iter().filter(|stage| !stage.actions.is_empty());
+        all.map(|stage| (stage.of.as_ref().unwrap().name.clone(), stage.actions.len())).collect::<Vec<_>>()
+    };
+    let expected = ["a", "b", "c"].map(|name| (name.to_owned(), 1));
+    assert_eq!(stages(&it.reconcile()), expected);
+    it.app.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-31T12:00:00Z")).unwrap());
+    let planned = it.reconcile();
+    assert_eq!(stages(&planned), expected);
+    assert!(planned.plan.stages.iter().all(|stage| stage.id == StageId::Deletion));
+}
+
+#[test]
+fn a_cluster_whose_namespace_ends_gets_none_and_nobody_waits_for_it() {
+    let mut it = Fixture::new(OPERATOR);
+    in_waves(&mut it.app);
+    it.app.spec.max_concurrent = 1;
+    for name in ["acme", "beta"] {
+        it.cluster("team-a", name);
+    }
+    tier(&mut it, "acme", "canary");
+    let ends = |it: &mut Fixture, reason: &str| {
+        let key = ObjectKey::namespaced(Kind::Cluster, "team-a", "acme");
+        let conditions = &mut it.observed.objects.get_mut(&key).unwrap()["status"]["conditions"];
+        let degraded = json!({"type": "Degraded", "status": "True", "reason": reason});
+        *conditions = json!([conditions[0], degraded]);
+    };
+    ends(&mut it, "NamespaceDeleting");
+    it.reconcile();
+    assert_eq!(it.installed(), ["team-a/beta"]);
+    it.says("beta", phase::DEPLOYED, 0);
+    it.reconcile();
+    assert_eq!(it.ready(), "True AsExpected: deployed in 1 Cluster");
+    assert_eq!(it.app.status.as_ref().unwrap().selected, Some(1));
+    ends(&mut it, "Rejected");
+    it.reconcile();
+    assert_eq!(it.installed(), ["team-a/acme", "team-a/beta"]);
+
+    // What is there is deleted by that namespace's controller, and stays in view until then.
+    it.says("acme", phase::DEPLOYED, 0);
+    ends(&mut it, "NamespaceDeleting");
+    assert!(it.reconcile().plan.is_empty());
+    assert_eq!(it.app.status.as_ref().unwrap().deployed, Some(2));
+    it.leaves("acme");
+    assert!(it.reconcile().plan.is_empty());
+    let status = it.app.status.as_ref().unwrap();
+    assert_eq!((status.selected, status.deployed, status.deleting), (Some(1), Some(1), Some(1)));
+}
+
 #[test]
 fn one_that_comes_after_another_waits_for_it_in_each_cluster() {
     let mut first = Fixture::new(OPERATOR);

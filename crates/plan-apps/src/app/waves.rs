@@ -2,7 +2,7 @@
 
 use berth_api::App;
 use berth_api::app::AppSpec;
-use berth_api::conditions::ConditionType;
+use berth_api::conditions::{ConditionType, Reason};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -19,6 +19,18 @@ pub fn name(spec: &AppSpec, wave: usize) -> String {
         Some(name) => format!("{number} ({name})"),
         None => number,
     }
+}
+
+/// Whether a condition says that the namespace of a `Cluster` ends, and that the `Cluster` stays.
+pub fn says_namespace_ends(condition: &Value) -> bool {
+    condition["type"] == ConditionType::Degraded.as_str()
+        && condition["status"] == "True"
+        && condition["reason"] == Reason::NamespaceDeleting.as_str()
+}
+
+/// Whether its namespace ends: nothing can be made there.
+pub(super) fn namespace_ends(cluster: &Value) -> bool {
+    cluster["status"]["conditions"].as_array().is_some_and(|all| all.iter().any(says_namespace_ends))
 }
 
 /// Whether it cannot be asked: it sleeps, is paused or does not answer.

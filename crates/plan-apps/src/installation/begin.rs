@@ -3,8 +3,10 @@
 use super::input::InstallationInput;
 use super::job::Asked;
 use super::plan::InstallationPlan;
-use crate::requeue::WAITING;
+use crate::requeue::{SLOW, WAITING};
+use crate::source;
 use berth_api::app::phase;
+use berth_api::apps::Task;
 use berth_api::conditions::Reason;
 use berth_plan::model::{Stage, State};
 use berth_plan::requeue::SOON;
@@ -22,6 +24,10 @@ pub(super) fn begin(
             Reason::NotAllowed,
             "the operator was started without an image for apps: set apps.image in the values of Berth's chart",
         );
+    }
+    if let (Task::Deploy(_), Some(why)) = (&asked.task, refused(input)) {
+        out.requeue_after = Some(SLOW);
+        return State::blocked(Reason::NotAllowed, why);
     }
     if let (true, Some(at)) =
         (status.asked.as_ref() == Some(&asked.digest), input.next_try().filter(|at| *at > input.now))
@@ -44,7 +50,8 @@ pub(super) fn begin(
         return State::waiting(format!("{}, which lets its Job out", target.policy()));
     }
     if let Some(pod) = input.pod_left() {
-        return State::waiting(format!("{pod} of an earlier Job to end"));
+        out.plan.for_platform.extend(pod.for_platform());
+        return State::waiting(pod.awaited());
     }
     if status.asked.as_ref() != Some(&asked.digest) {
         out.asked = Some(asked.digest.clone());
@@ -56,4 +63,11 @@ pub(super) fn begin(
         owner.create(stage, shape, Some(secret))
     });
     created.unwrap_or_else(|state| state)
+}
+
+/// Why nothing is pulled for it any more: what is there stays, and a Job would fetch by a tag what a registry that was withdrawn has by now.
+fn refused(input: InstallationInput<'_>) -> Option<String> {
+    let (app, source) = (input.target().app, input.object.spec.release.source());
+    let why = source::refused(&input.settings.apps, app.namespace.as_deref().unwrap_or_default(), &source)?;
+    Some(format!("spec.chart of {app}: {why}. What is installed stays as it is"))
 }

@@ -9,10 +9,13 @@ use berth_plan::backup_jobs::owner_labels;
 use berth_plan::jobs::{JobKind, JobOwner};
 use berth_render::{Kind, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 use std::ops::Deref;
 
 /// How long a Job may take with all its tries, in seconds: less than its certificate lives.
 const DEADLINE: i64 = 3000;
+/// A pod that is there for so long after its grace is on a node that is down.
+const STUCK: SignedDuration = SignedDuration::from_mins(1);
 /// What the controller of the `Cluster` makes for an installation is there by then.
 pub(super) const ON_ITS_WAY: SignedDuration = SignedDuration::from_mins(2);
 
@@ -64,11 +67,44 @@ impl<'a> InstallationInput<'a> {
     }
 
     /// A pod of an earlier Job that may still be at work. Until it has ended, nobody may say that a release which is pending is nobody's.
-    pub(super) fn pod_left(&self) -> Option<&'a ObjectKey> {
+    pub(super) fn pod_left(&self) -> Option<PodLeft<'a>> {
         let owner = self.owner();
-        let works =
-            |pod: &serde_json::Value| !["Succeeded", "Failed"].iter().any(|phase| pod["status"]["phase"] == **phase);
+        let works = |pod: &Value| !["Succeeded", "Failed"].iter().any(|phase| pod["status"]["phase"] == **phase);
         let mut all = self.0.observed.objects.iter().filter(|(key, _)| key.kind == Kind::Pod);
-        all.find(|(_, pod)| owner.is_ours(pod) && works(pod)).map(|(key, _)| key)
+        let (key, pod) = all.find(|(_, pod)| owner.is_ours(pod) && works(pod))?;
+        // It has the end of the pod's grace.
+        let end: Option<Timestamp> = pod["metadata"]["deletionTimestamp"].as_str().and_then(|at| at.parse().ok());
+        let overdue = end.filter(|end| self.now.duration_since(*end) >= STUCK);
+        Some(PodLeft { key, overdue, node: pod["spec"]["nodeName"].as_str().unwrap_or_default() })
+    }
+}
+
+/// A pod that may still be at work.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PodLeft<'a> {
+    key: &'a ObjectKey,
+    /// When it was to be gone, if that is long ago: its node says nothing.
+    overdue: Option<Timestamp>,
+    node: &'a str,
+}
+
+impl PodLeft<'_> {
+    /// What is waited for, for people. The name of the node is not the team's: the command says it to whoever may know.
+    pub(super) fn awaited(&self) -> String {
+        let Some(end) = self.overdue else { return format!("{} of an earlier Job to end", self.key) };
+        let (home, name) = (self.key.namespace.as_deref().unwrap_or_default(), &self.key.name);
+        format!(
+            "{} of an earlier Job to end: it was to be gone by {end}, and its node does not say that it is. The platform team sees which node that is: kubectl -n {home} get pod {name} -o wide. If that machine is off, and only then, kubectl delete node NODE has Kubernetes delete the pod",
+            self.key
+        )
+    }
+
+    /// What the platform team alone is told.
+    pub(super) fn for_platform(&self) -> Option<String> {
+        let (end, node) = (self.overdue?, self.node);
+        Some(format!(
+            "{} was to be gone by {end}, and node {node} does not say that it is. Confirm that this machine is off, and then: kubectl delete node {node}",
+            self.key
+        ))
     }
 }

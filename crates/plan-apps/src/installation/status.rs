@@ -2,7 +2,7 @@
 
 use super::input::InstallationInput;
 use super::plan::{InstallationPlan, JobResult};
-use super::{drift, job};
+use super::{drift, is_unseen, job};
 use berth_api::app::{AppInstallationStatus, DriftMode, DriftStatus, ReleaseStatus, phase};
 use berth_api::apps::{Deployed, Outcome};
 use berth_api::conditions::{Reason, Verdict};
@@ -17,6 +17,14 @@ pub(super) fn status(
 ) -> AppInstallationStatus {
     let old = input.status();
     let generation = input.object.metadata.generation.unwrap_or_default();
+    if is_unseen(input) {
+        // Nothing was decided about this spec, so it was not observed either.
+        let said = failure.map_or_else(|| verdicts::under_way(planned.plan.stages.first(), ""), failed);
+        return AppInstallationStatus {
+            conditions: verdicts::publish(&old.conditions, said, generation, input.now, false),
+            ..old
+        };
+    }
     let mut new = AppInstallationStatus {
         observed_generation: Some(generation),
         phase: Some(planned.phase.to_owned()),
@@ -104,10 +112,15 @@ fn release(
     }
 }
 
+/// What a call that failed leads to.
+fn failed(failure: &Failure) -> Vec<Verdict> {
+    verdicts::both(Some(false), true, failure.reason, &*failure.message)
+}
+
 /// `Ready` and `Degraded`.
 fn said(planned: &InstallationPlan, new: &AppInstallationStatus, failure: Option<&Failure>) -> Vec<Verdict> {
     if let Some(failure) = failure {
-        return verdicts::both(Some(false), true, failure.reason, &*failure.message);
+        return failed(failure);
     }
     let problem = planned.plan.stages.iter().find(|s| !s.state.is_done());
     let sentence = problem.and_then(|s| s.state.sentence());

@@ -99,6 +99,14 @@ pub(super) fn installation_says(f: &mut Fixture, phase: &str, revision: Option<i
     f.world.observed.put(ObjectKey::namespaced(Kind::AppInstallation, "team-a", name), object);
 }
 
+/// Somebody deletes it.
+pub(super) fn is_deleted(f: &mut Fixture) {
+    let name = names::app_installation("berth-system", "net", "acme");
+    let key = ObjectKey::namespaced(Kind::AppInstallation, "team-a", name);
+    let live = f.world.observed.objects.get_mut(&key).unwrap();
+    live["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+}
+
 fn says(f: &Fixture, type_: &str) -> String {
     let (status, reason, message) = f.condition(type_);
     format!("{status} {reason}: {message}")
@@ -139,6 +147,14 @@ fn a_required_app_is_a_part_of_ready_and_of_nothing_else() {
     for (type_, status) in [("AppsReady", "False"), ("Ready", "False"), ("Degraded", "True")] {
         assert_eq!(says(&f, type_), format!("{status} {failed}"));
     }
+    installation_says(&mut f, "Deployed", Some(1), "revision 1");
+    is_deleted(&mut f);
+    f.rest();
+    let name = names::app_installation("berth-system", "net", "acme");
+    let expected = format!(
+        "False AppsNotReady: App berth-system/net is being uninstalled, and is installed anew after that: AppInstallation team-a/{name} says how far that is"
+    );
+    assert_eq!(says(&f, "AppsReady"), expected);
     installation_says(&mut f, "Deployed", Some(1), "revision 1");
     f.rest();
     assert_eq!(says(&f, "AppsReady"), "True AsExpected: all Apps that are required are deployed");

@@ -49,6 +49,7 @@ const NOT_SHOWN: &[(&str, &str, &str)] = &[
     ("plan", "writers.apps.sources: ", "the operator does not start; its log says it"),
     ("plan-apps", "deployed in {count} Clusters", "the tests in app/tests.rs"),
     ("plan-apps", "a Job is about to begin", "`kubectl berth plan`"),
+    ("plan-apps", "the right to read what is in namespace {}", "the right that lacks is said in its place"),
     ("plan-apps", "what is asked for to be recorded", "it is recorded in the same reconcile"),
     ("plan-apps", "the last try failed", "what it failed for is said"),
     ("plan-apps", "its result to be recorded", "the result itself is said"),

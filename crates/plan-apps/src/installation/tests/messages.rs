@@ -99,7 +99,23 @@ pub(crate) fn situations() -> Vec<Situation> {
             });
             w.put(&key, json!({"metadata": {"labels": labels}, "status": {"phase": "Running"}}));
         }),
+        ("the node of a pod of an earlier Job is down", |w| {
+            let key = ObjectKey::namespaced(Kind::Pod, w.target().home, "old");
+            let labels = json!({
+                labels::APP_INSTALLATION: w.object.metadata.name, labels::APP_INSTALLATION_NAMESPACE: w.object.metadata.namespace,
+            });
+            let metadata = json!({"labels": labels, "deletionTimestamp": "2026-01-31T11:50:00Z"});
+            w.put(
+                &key,
+                json!({"metadata": metadata, "spec": {"nodeName": "worker-7"}, "status": {"phase": "Running"}}),
+            );
+        }),
         ("apps are switched off", |w| w.settings.apps.image.clear()),
+        ("the source of its chart was withdrawn", |w| {
+            w.object.spec.app.namespace = TEAM.into();
+            w.selects("prod");
+            w.settings.apps.sources = vec!["oci://other/*".into()];
+        }),
         ("its values are too long", |w| {
             w.change(|release| drop(release.values.insert("a".into(), "x".repeat(70_000).into())));
         }),
@@ -130,6 +146,13 @@ pub(crate) fn situations() -> Vec<Situation> {
             live(w, &w.target().job)["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         }),
         ("it is deleted, and its Job uninstalls it", deleted),
+        ("it is deleted, and its App cannot be read", |w| {
+            w.settle();
+            w.deployed(1);
+            w.settle();
+            delete(w);
+            live(w, &w.target().app)["spec"]["chart"] = 1.into();
+        }),
         ("it is deleted, and Helm fails to uninstall it", |w| {
             deleted(w);
             w.fails();

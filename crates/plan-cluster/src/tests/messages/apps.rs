@@ -1,7 +1,7 @@
 //! Situations of a tenant that is required to have an App.
 
 use super::*;
-use crate::tests::apps::{installation_says, requires};
+use crate::tests::apps::{installation_says, is_deleted, requires};
 
 pub(super) const APPS: &[Case] = &[
     ("an App that it has to have has not come to it", |f| requires(f, |_| {})),
@@ -25,6 +25,11 @@ pub(super) const APPS: &[Case] = &[
     ("an App that it has to have fails", |f| {
         requires(f, |_| {});
         installation_says(f, "Failed", None, "INSTALLATION FAILED: no");
+    }),
+    ("an App that it has to have is being uninstalled", |f| {
+        requires(f, |_| {});
+        installation_says(f, "Deployed", Some(1), "revision 1");
+        is_deleted(f);
     }),
     ("a change of an App that it has to have is on its way", |f| {
         requires(f, |_| {});
