@@ -245,7 +245,7 @@ impl Table {
             self.visit_who_is_unknown();
         }
         if let Some(access) = self.accesses.get_mut(key) {
-            access.again = object.as_ref().and_then(|object| Some(object.spec.expires_at.as_ref()?.0));
+            access.again = object.as_ref().and_then(|object| object.spec.expires_at.as_ref()?.time());
             access.object = object;
             access.dirty = Some(now);
         }

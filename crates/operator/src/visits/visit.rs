@@ -8,8 +8,8 @@ use berth_api::{ClusterAccess, labels, names};
 use berth_kubeio::{ErrorKind, IoError};
 use berth_plan::fleet::TenantId;
 use berth_plan_cluster::users::{
-    AccessId, Answers, Asked, Judged, Outcome, Record, Roles, Verdict, custom, done, first, judge, outcomes, settles,
-    steps, without_answer,
+    AccessId, Answers, Asked, Judged, Outcome, Record, Roles, Verdict, custom, done, first, judge, judge_unread,
+    outcomes, read, settles, steps, without_answer,
 };
 use berth_render::{Kind, Object, ObjectKey};
 use futures::future::join_all;
@@ -98,9 +98,8 @@ async fn judged(ctx: &Context, due: &Due, cluster: &Value, record: &Record, told
     let keys: BTreeSet<ObjectKey> = due.selecting.iter().cloned().chain(given.iter().map(key)).collect();
     let reads = keys.into_iter().map(|key| async move { (ctx.io.get(&key).await, key) });
     let found: Found = join_all(reads).await.into_iter().map(|(live, key)| (key, live)).collect();
-    let parsed = |live: &Value| serde_json::from_value::<ClusterAccess>(live.clone());
     let all: BTreeMap<&ObjectKey, ClusterAccess> =
-        found.iter().filter_map(|(key, found)| Some((key, parsed(found.as_ref().ok()?.as_ref()?).ok()?))).collect();
+        found.iter().filter_map(|(key, found)| Some((key, read(found.as_ref().ok()?.as_ref()?).ok()?))).collect();
     let roles = roles(ctx, all.values(), told).await;
     let labels: BTreeMap<String, String> =
         serde_json::from_value(cluster["metadata"]["labels"].clone()).unwrap_or_default();
@@ -116,18 +115,16 @@ async fn judged(ctx: &Context, due: &Due, cluster: &Value, record: &Record, told
     };
     let mut judged: Vec<Judged> = all.values().map(|access| judge(access, asked, record)).collect();
     for id in given.into_iter().filter(|id| judged.iter().all(|one| one.id != *id)).collect::<Vec<_>>() {
-        let verdict = match found.get(&key(&id)) {
+        let ends = |id| Judged { id, verdict: Verdict::Ends, until: None };
+        judged.push(match found.get(&key(&id)) {
             Some(Err(error)) => {
                 told.failed = true;
-                Verdict::Stays(format!("the ClusterAccess, which cannot be read: {error}"))
+                let verdict = Verdict::Stays(format!("the ClusterAccess, which cannot be read: {error}"));
+                Judged { id, verdict, until: None }
             }
-            // One that is there and that this build cannot read is what it was.
-            Some(Ok(Some(live))) if live["metadata"]["uid"] == *id.uid => {
-                Verdict::Stays("the ClusterAccess, which this version of Berth cannot read".into())
-            }
-            _ => Verdict::Ends,
-        };
-        judged.push(Judged { id, verdict, until: None });
+            Some(Ok(Some(live))) if live["metadata"]["uid"] == *id.uid => judge_unread(id, live, ctx.now()),
+            _ => ends(id),
+        });
     }
     judged
 }

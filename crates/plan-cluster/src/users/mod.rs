@@ -16,7 +16,7 @@ mod wake;
 mod wanted;
 
 pub use decide::{Answers, Failed, Outcome, Seen, Step, done, first, outcomes, steps, without_answer};
-pub use judge::{Asked, Judged, Roles, Verdict, judge};
+pub use judge::{Asked, Judged, Roles, Verdict, judge, judge_unread, read};
 pub use record::{AccessId, Entry, Record};
 pub use refuse::refusal;
 pub use roles::custom;

@@ -366,6 +366,53 @@ fn what_ends_by_itself_or_is_refused_is_taken_back() {
 }
 
 #[test]
+fn an_end_that_is_no_time_gives_nothing_and_says_so() {
+    for text in ["9999-12-31T23:59:59Z", "2026-12-01T18:00:00+99:99", "2026-12-01T18:00:00Zt"] {
+        let mut world = World::new();
+        world.visit(&[access("devs", &json!({}))]);
+        assert_eq!(world.bindings().len(), 1);
+        let devs = access("devs", &json!({"expiresAt": text}));
+        let (state, why) = world.state(std::slice::from_ref(&devs), "devs").unwrap();
+        assert_eq!((state, world.bindings()), (AccessState::Failed, vec![]), "{text}");
+        assert!(why.contains(&format!("spec.expiresAt: {text} is no time that Berth knows")), "{why}");
+        let refused = refusal(&devs, &world.writers, Some(PLATFORM));
+        assert_eq!(refused.as_ref().map(|(reason, _)| *reason), Some(Reason::InvalidSpec));
+        // In the operator's namespace likewise.
+        assert!(refusal(&devs, &world.writers, Some("team-a")).is_some());
+        let told = status(&devs, refused, &[], &[], now());
+        let ready = find(&told.conditions, ConditionType::Ready).unwrap();
+        assert_eq!((&*ready.status, &*ready.reason), ("False", "InvalidSpec"));
+        world.visit(&[access("devs", &json!({}))]);
+        let mut deleted = devs;
+        deleted.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now()));
+        assert!(world.visit(&[deleted]).is_empty() && world.bindings().is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn one_of_a_newer_berth_stays_until_it_is_deleted_or_over() {
+    let of = |until: Value, deleted: Value| {
+        let metadata = json!({"namespace": "team-a", "name": "devs", "uid": "u", "deletionTimestamp": deleted});
+        json!({"metadata": metadata, "spec": {"ofNewer": true, "expiresAt": until}})
+    };
+    let later = now() + SignedDuration::from_hours(1);
+    let id = AccessId { namespace: "team-a".into(), name: "devs".into(), uid: "u".into() };
+    for (until, deleted, stays, ends_at) in [
+        (json!(null), json!(null), true, None),
+        (json!("2026-11-30T13:00:00Z"), json!(null), true, Some(later)),
+        (json!("2026-11-30T12:00:00Z"), json!(null), false, None),
+        (json!("9999-12-31T23:59:59Z"), json!(null), false, None),
+        (json!(7), json!(null), false, None),
+        (json!(null), json!("2026-11-30T11:00:00Z"), false, None),
+    ] {
+        let live = of(until, deleted.clone());
+        let judged = judge_unread(id.clone(), &live, now());
+        assert_eq!((matches!(judged.verdict, Verdict::Stays(_)), judged.until), (stays, ends_at), "{live}");
+        assert_eq!(read(&live).is_ok(), !deleted.is_null(), "its metadata is enough for one that is deleted");
+    }
+}
+
+#[test]
 fn what_was_taken_back_stays_so_when_the_tenant_is_restored() {
     let (devs, ops) = (access("devs", &json!({})), access("ops", &json!({"role": "Admin"})));
     let mut world = World::new();
