@@ -6,7 +6,7 @@ use berth_api::hibernation::SleepState;
 use berth_api::{Cluster, names};
 use berth_kubeio::{Snapshot, TenantTarget};
 use berth_plan::fleet::TenantId;
-use berth_plan_cluster::users::{Record, stored, waking_since};
+use berth_plan_cluster::users::{Record, serves_nobody, stored, waking_since};
 use berth_render::{Kind, ObjectKey};
 use kube::ResourceExt as _;
 use parking_lot::Mutex;
@@ -38,7 +38,7 @@ impl Users {
         let facts = Facts {
             labels: cluster.labels().clone(),
             asleep: hibernation.is_some_and(|h| h.state != SleepState::Awake),
-            ends: cluster.metadata.deletion_timestamp.is_some(),
+            ends: cluster.metadata.deletion_timestamp.is_some() && serves_nobody(observed, &home),
             paused: cluster.spec.paused,
             epoch,
             wakes: waking_since(observed, &home),

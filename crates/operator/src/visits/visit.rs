@@ -7,6 +7,7 @@ use berth_api::cluster_access::AccessState;
 use berth_api::{ClusterAccess, labels, names};
 use berth_kubeio::{ErrorKind, IoError};
 use berth_plan::fleet::TenantId;
+use berth_plan::object_meta::deleting;
 use berth_plan_cluster::users::{
     AccessId, Answers, Asked, Judged, Outcome, Record, Roles, Verdict, custom, done, first, judge, judge_unread,
     outcomes, read, settles, steps, without_answer,
@@ -20,6 +21,10 @@ use std::collections::{BTreeMap, BTreeSet};
 const ASLEEP: &str = "the tenant sleeps; it is done when it wakes";
 const NO_ANSWER: &str = "the API of the tenant does not answer";
 
+/// What those wait for that give nothing there yet.
+const PAUSED: &str = "spec.paused of the Cluster to be false";
+const DELETED: &str = "the end of the Cluster, which is being deleted: nothing new is given there";
+
 /// What is there of `ClusterAccess`es, as it was read. None: it is not there.
 type Found = BTreeMap<ObjectKey, Result<Option<Value>, IoError>>;
 
@@ -29,7 +34,7 @@ pub(super) async fn visit(ctx: &Context, due: &Due) -> Result<Visited, IoError> 
         return Ok(nothing());
     }
     let cluster = ctx.io.get(&ObjectKey::namespaced(Kind::Cluster, &*id.namespace, &*id.name)).await?;
-    let Some(cluster) = cluster.filter(|live| live["metadata"]["deletionTimestamp"].is_null()) else {
+    let Some(cluster) = cluster.filter(|live| !(facts.ends && deleting(live))) else {
         return Ok(nothing());
     };
     let stored = match (facts.target.is_some(), recorded) {
@@ -104,10 +109,14 @@ async fn judged(ctx: &Context, due: &Due, cluster: &Value, record: &Record, told
     let labels: BTreeMap<String, String> =
         serde_json::from_value(cluster["metadata"]["labels"].clone()).unwrap_or_default();
     let platform = ctx.settings.service_account.as_ref().map(|(namespace, _)| namespace.as_str());
+    let nothing_new = match (deleting(cluster), &cluster["spec"]["paused"]) {
+        (true, _) => Some(DELETED),
+        (false, paused) => (paused == true).then_some(PAUSED),
+    };
     let asked = Asked {
         of: &due.id,
         labels: &labels,
-        paused: cluster["spec"]["paused"] == true,
+        nothing_new,
         platform,
         writers: &ctx.settings.writers,
         roles: &roles,

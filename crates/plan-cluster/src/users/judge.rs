@@ -25,8 +25,8 @@ pub struct Asked<'a> {
     pub of: &'a TenantId,
     /// Labels of its `Cluster`.
     pub labels: &'a BTreeMap<String, String>,
-    /// `spec.paused` of its `Cluster`.
-    pub paused: bool,
+    /// What one waits for that gives nothing there yet. None: for nothing.
+    pub nothing_new: Option<&'a str>,
     /// The operator's namespace.
     pub platform: Option<&'a str>,
     /// What teams may give.
@@ -93,7 +93,7 @@ pub fn read(live: &Value) -> Result<ClusterAccess, String> {
 }
 
 fn verdict(access: &ClusterAccess, id: &AccessId, asked: Asked<'_>, record: &Record) -> Verdict {
-    let Asked { of, labels, paused, platform, writers, roles, now } = asked;
+    let Asked { of, labels, nothing_new, platform, writers, roles, now } = asked;
     let spec = &access.spec;
     // One that is no time is refused, which says so.
     let over = spec.expires_at.as_ref().and_then(Until::time).is_some_and(|until| until <= now);
@@ -119,9 +119,9 @@ fn verdict(access: &ClusterAccess, id: &AccessId, asked: Asked<'_>, record: &Rec
             },
         },
     };
-    // Pausing holds up nothing that ends.
-    if paused && record.of(id).next().is_none() {
-        return Verdict::Stays("spec.paused of the Cluster to be false".into());
+    // It holds up nothing that ends.
+    if let Some(what) = nothing_new.filter(|_| record.of(id).next().is_none()) {
+        return Verdict::Stays(what.into());
     }
     grant(access, id.clone(), &name, rules).map_or_else(Verdict::Refused, Verdict::Given)
 }

@@ -81,7 +81,7 @@ impl World {
         let asked = Asked {
             of: &of,
             labels: &labels,
-            paused: self.paused,
+            nothing_new: self.paused.then_some("spec.paused of the Cluster to be false"),
             platform: Some(PLATFORM),
             writers: &self.writers,
             roles: &self.roles,
@@ -484,6 +484,9 @@ fn pausing_holds_up_what_begins_and_nothing_that_ends() {
     world.paused = false;
     world.visit(std::slice::from_ref(&devs));
     world.paused = true;
+    let ops = access("ops", &json!({}));
+    assert_eq!(world.state(&[devs, ops], "ops").map(|(state, _)| state), Some(AccessState::Waiting));
+    assert_eq!(world.bindings().len(), 1, "what is there stays");
     world.visit(&[]);
     assert_eq!(world.bindings(), []);
 }

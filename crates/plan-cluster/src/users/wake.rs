@@ -6,8 +6,9 @@ use super::record::{AccessId, Entry, Record};
 use berth_api::cluster_access::AccessState;
 use berth_api::hibernation::{SleepRecord, SleepState};
 use berth_api::{labels, names};
-use berth_plan::object_meta::annotation;
+use berth_plan::object_meta::{annotation, deleting};
 use berth_plan::observed::Observed;
+use berth_plan::workload;
 use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
 use serde_json::Value;
@@ -17,6 +18,18 @@ use std::collections::BTreeMap;
 pub fn stored<'a>(observed: &'a Observed, home: &str) -> &'a str {
     let live = observed.get(&ObjectKey::namespaced(Kind::ConfigMap, home, names::USERS_RECORD));
     live.and_then(|live| live.pointer("/data/record")).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Whether a `Cluster` that is deleted serves nobody any more, nor will again: its control-plane namespace goes, or has no API server and nothing
+/// that would start one. Until then people have there what they were given.
+pub fn serves_nobody(observed: &Observed, home: &str) -> bool {
+    let Some(namespace) = observed.get(&ObjectKey::cluster(Kind::Namespace, home)) else { return true };
+    if deleting(namespace) || observed.denied {
+        return deleting(namespace);
+    }
+    let starts = observed.get(&ObjectKey::namespaced(Kind::Deployment, home, names::APISERVER));
+    let starts = starts.is_some_and(|live| live.pointer("/spec/replicas").and_then(Value::as_i64) != Some(0));
+    !starts && workload::pods_of(observed, home, labels::COMPONENT, names::APISERVER).next().is_none()
 }
 
 /// Since when the tenant of that control-plane namespace wakes. None: it does not.

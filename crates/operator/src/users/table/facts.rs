@@ -15,7 +15,7 @@ pub(crate) struct Facts {
     pub(crate) labels: BTreeMap<String, String>,
     /// It sleeps, or is about to.
     pub(crate) asleep: bool,
-    /// The `Cluster` is being deleted.
+    /// The `Cluster` is being deleted, and serves nobody any more.
     pub(crate) ends: bool,
     /// `spec.paused`.
     pub(crate) paused: bool,
