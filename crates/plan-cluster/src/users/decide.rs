@@ -1,7 +1,7 @@
 //! What is written and taken back in a tenant, and what that comes to.
 
 use super::judge::{Judged, Verdict};
-use super::record::{AccessId, Entry, MOST, Record};
+use super::record::{AccessId, Entry, MOST, Record, SHARE};
 use super::wanted::{Grant, SET};
 use berth_api::cluster_access::AccessState;
 use berth_api::labels;
@@ -71,19 +71,36 @@ fn wanted(judged: &[Judged]) -> impl Iterator<Item = &Grant> {
     })
 }
 
-/// What is to be in the tenant. A tenant has so many objects at the most: whoever comes first has them.
+/// What is to be in the tenant. It has so many objects at the most, and by `ClusterAccess`es of one namespace half of these: nobody takes another's
+/// place. What is recorded has its own; what is not comes whole, or not at all.
 pub(super) fn objects<'a>(
     record: &Record,
     judged: &'a [Judged],
 ) -> BTreeMap<ObjectKey, (&'a Object, Option<&'a AccessId>)> {
+    let known: BTreeSet<ObjectKey> = record.objects.iter().filter_map(Entry::key).collect();
+    let mut room = MOST.saturating_sub(known.len());
+    let mut shares: BTreeMap<&str, usize> = BTreeMap::new();
+    for of in record.objects.iter().filter_map(|entry| entry.of.as_ref()) {
+        *shares.entry(&of.namespace).or_default() += 1;
+    }
     let mut grants: Vec<&Grant> = wanted(judged).collect();
     let is_new = |grant: &Grant| record.of(&grant.of).next().is_none();
     grants.sort_by(|a, b| (is_new(a), &a.of).cmp(&(is_new(b), &b.of)));
     let mut all = BTreeMap::new();
     for grant in grants {
-        if all.len() + grant.bindings.len() < MOST {
+        let (mut bindings, more): (Vec<&Object>, Vec<&Object>) =
+            grant.bindings.iter().partition(|binding| known.contains(binding.key()));
+        let roles = grant.role.iter().filter(|role| !known.contains(role.key()) && !all.contains_key(role.key()));
+        let (roles, share) = (roles.count(), shares.get(&*grant.of.namespace).copied().unwrap_or_default());
+        if more.len() + roles <= room && share + more.len() <= SHARE {
+            *shares.entry(&grant.of.namespace).or_default() += more.len();
+            room -= more.len();
+            bindings.extend(more);
+        }
+        if !bindings.is_empty() {
+            room = room.saturating_sub(roles);
             all.extend(grant.role.iter().map(|role| (role.key().clone(), (role, None))));
-            all.extend(grant.bindings.iter().map(|binding| (binding.key().clone(), (binding, Some(&grant.of)))));
+            all.extend(bindings.into_iter().map(|binding| (binding.key().clone(), (binding, Some(&grant.of)))));
         }
     }
     all
@@ -223,18 +240,17 @@ pub fn outcomes(record: &Record, judged: &[Judged], failed: &Failed) -> BTreeMap
         let found = keys.iter().filter_map(|key| failed.get(key).map(|(state, why)| (*state, format!("{key}: {why}"))));
         found.min_by_key(|(state, _)| *state)
     };
+    let written: BTreeMap<ObjectKey, Option<&str>> =
+        record.objects.iter().filter_map(|entry| Some((entry.key()?, entry.digest.as_deref()))).collect();
     let of = |one: &Judged| {
         let recorded: Vec<ObjectKey> = record.of(&one.id).filter_map(Entry::key).collect();
         let outcome = |state, message: String| Some(Outcome { state, message });
         match &one.verdict {
             Verdict::Given(grant) => {
                 let keys: Vec<ObjectKey> = grant.objects().map(|object| object.key().clone()).collect();
-                let is_there = |object: &Object| {
-                    record
-                        .objects
-                        .iter()
-                        .any(|e| e.key().as_ref() == Some(object.key()) && e.digest == Some(object.digest()))
-                };
+                let is_there =
+                    |object: &Object| written.get(object.key()).is_some_and(|at| *at == Some(&*object.digest()));
+                let has_no_room = keys.iter().any(|key| !written.contains_key(key));
                 let extra: Vec<ObjectKey> = recorded.iter().filter(|key| !keys.contains(key)).cloned().collect();
                 if !extra.is_empty() {
                     let why = why(extra).map_or_else(|| DELETED.into(), |(_, why)| why);
@@ -245,9 +261,12 @@ pub fn outcomes(record: &Record, judged: &[Judged], failed: &Failed) -> BTreeMap
                 }
                 match why(keys) {
                     Some((state, why)) => outcome(state, why),
-                    None if recorded.is_empty() => outcome(
+                    None if has_no_room => outcome(
                         AccessState::Failed,
-                        format!("the tenant has {MOST} objects of ClusterAccesses, and may have no more"),
+                        format!(
+                            "a tenant has {MOST} objects of ClusterAccesses at the most, and {SHARE} of one namespace's. Name fewer spec.namespaces, or delete ClusterAccesses of namespace {}",
+                            one.id.namespace
+                        ),
                     ),
                     None => outcome(AccessState::Waiting, "what is there to be written".into()),
                 }

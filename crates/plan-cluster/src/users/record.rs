@@ -12,6 +12,9 @@ const MOST_REVOKED: usize = 2000;
 /// So many objects are in a tenant at the most: the record of them fits into a ConfigMap, however long their names are.
 pub(super) const MOST: usize = 1000;
 
+/// So many of them by `ClusterAccess`es of one namespace: the team's and the platform's take no place from each other.
+pub(super) const SHARE: usize = MOST / 2;
+
 /// The record in bytes. A ConfigMap has a mebibyte, and one that is longer cannot be written: then nothing is given or taken back any more.
 pub(super) const LONGEST: usize = 900_000;
 

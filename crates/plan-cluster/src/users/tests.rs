@@ -322,6 +322,47 @@ fn the_record_fits_into_a_config_map_whatever_was_taken_back() {
 }
 
 #[test]
+fn nobody_takes_the_place_of_what_was_given_before() {
+    let mut world = World::new();
+    let named = |n: usize, of: usize| (0..of).map(|at| format!("ns-{n}-{at}")).collect::<Vec<_>>();
+    let mut auditors = access("auditors", &json!({"clusterRefs": [{"name": "acme", "namespace": "team-a"}]}));
+    auditors.metadata.namespace = Some(PLATFORM.into());
+    let team = |namespaces: usize| {
+        (0..32).map(move |n| access(&format!("v{n}"), &json!({"namespaces": named(n, namespaces)})))
+    };
+    let with = |namespaces: usize| std::iter::once(auditors.clone()).chain(team(namespaces)).collect::<Vec<_>>();
+    world.visit(&with(1));
+    assert_eq!(world.bindings().len(), 33);
+    let told = world.visit(&with(32));
+    let of_platform = told.iter().find(|(id, _)| id.namespace == PLATFORM).map(|(_, outcome)| outcome.state);
+    assert_eq!(of_platform, Some(AccessState::Granted));
+    assert!(world.tenant.contains_key(&ObjectKey::cluster(Kind::ClusterRoleBinding, "berth:access:uid-of-auditors")));
+    let of_team =
+        world.record.objects.iter().filter(|entry| entry.of.as_ref().is_some_and(|of| of.namespace == "team-a"));
+    assert!((32..=record::SHARE).contains(&of_team.count()));
+    let (granted, failed): (Vec<_>, Vec<_>) = told.values().partition(|outcome| outcome.state == AccessState::Granted);
+    assert!(granted.len() > 10 && failed.len() > 10);
+    assert!(failed.iter().all(|outcome| outcome.message.contains("500 of one namespace's")), "{failed:?}");
+    // What each had it has.
+    for n in 0..32 {
+        let key = ObjectKey::namespaced(Kind::RoleBinding, format!("ns-{n}-0"), format!("berth:access:uid-of-v{n}"));
+        assert!(world.tenant.contains_key(&key), "{key}");
+    }
+    // A new one of the platform's has room.
+    let mut more =
+        access("more", &json!({"clusterRefs": [{"name": "acme", "namespace": "team-a"}], "namespaces": named(99, 32)}));
+    more.metadata.namespace = Some(PLATFORM.into());
+    let all: Vec<_> = with(32).into_iter().chain([more]).collect();
+    let told = world.visit(&all);
+    assert!(told.iter().any(|(id, outcome)| id.name == "more" && outcome.state == AccessState::Granted));
+    // Room that others leave is taken.
+    let told = world.visit(&all[..8]);
+    assert!(told.values().all(|outcome| outcome.state != AccessState::NotRevoked), "{told:?}");
+    let told = world.visit(&all[..8]);
+    assert!(told.values().all(|outcome| outcome.state == AccessState::Granted), "{told:?}");
+}
+
+#[test]
 fn whatever_is_the_last_step_nothing_stays_unrecorded_and_all_comes_to_what_is_asked_for() {
     let one = access("one", &json!({"namespaces": ["web", "db"]}));
     let two = access("two", &json!({"role": "ClusterAdmin"}));
