@@ -131,6 +131,7 @@ impl Table {
         let Some(tenant) = self.tenants.get(id) else { return false };
         let is_recorded = tenant.recorded.as_ref().is_none_or(|all| !all.is_empty());
         is_recorded
+            || tenant.facts.restored
             || !tenant.outcomes.is_empty()
             || self.accesses.values().any(|access| self.means(access, id, tenant))
     }
@@ -274,7 +275,7 @@ impl Table {
         let tenant = self.tenants.get(&id)?;
         let selecting = self.accesses.iter().filter(|(_, access)| self.means(access, &id, tenant));
         let selecting: BTreeSet<ObjectKey> = selecting.map(|(key, _)| key.clone()).collect();
-        let recorded = tenant.recorded.as_ref().is_none_or(|all| !all.is_empty());
+        let recorded = tenant.facts.restored || tenant.recorded.as_ref().is_none_or(|all| !all.is_empty());
         let facts = tenant.facts.clone();
         let tenant = self.tenants.get_mut(&id)?;
         (tenant.running, tenant.dirty, tenant.again) = (true, false, None);

@@ -62,7 +62,7 @@ pub(super) async fn visit(ctx: &Context, due: &Due) -> Result<Visited, IoError> 
         }
     };
     // What is written is recorded first: the process may end at any moment.
-    let begun = first(&record, &judged, ctx.now());
+    let begun = first(&record, &judged, facts.epoch, ctx.now());
     let stored = if begun == record { stored } else { stored.write(ctx, id, &begun).await? };
     inside.look(&begun.looked_for(facts.epoch)).await;
     inside.carry_out(steps(&begun, &judged, &inside.seen)).await?;
@@ -78,12 +78,17 @@ pub(super) async fn visit(ctx: &Context, due: &Due) -> Result<Visited, IoError> 
     if ended != begun {
         stored.write(ctx, id, &ended).await?;
     }
+    let is_looked_for = ended.was_looked_for(facts.epoch);
+    let opens = opens || (is_looked_for && !begun.was_looked_for(facts.epoch));
     if opens || (facts.wakes.is_some() && ended.objects.is_empty() && !begun.objects.is_empty()) {
         // Whoever is held at the gateway waits for it.
         ctx.rouse(vec![id.clone()]);
     }
     let is_done = |outcome: &Outcome| outcome.state == AccessState::Granted || outcome.message.starts_with("spec.");
-    let again = reads.failed || ended.epoch != facts.epoch || !outcomes.values().all(is_done);
+    // What a restore brought back is judged the next time.
+    let is_judged = |id: &AccessId| judged.iter().any(|one| one.id == *id);
+    let again =
+        reads.failed || !is_looked_for || !ended.given_by().iter().all(is_judged) || !outcomes.values().all(is_done);
     Ok(Visited { recorded: Some(ended.given_by()), outcomes, until, again })
 }
 

@@ -111,8 +111,8 @@ fn stays(judged: &[Judged]) -> BTreeSet<&AccessId> {
     judged.iter().filter(|one| matches!(one.verdict, Verdict::Stays(_))).map(|one| &one.id).collect()
 }
 
-/// The record that is stored before anything is written: with what is about to be.
-pub fn first(record: &Record, judged: &[Judged], now: Timestamp) -> Record {
+/// The record that is stored before anything is written: with what is about to be. `epoch`: of the tenant's etcd.
+pub fn first(record: &Record, judged: &[Judged], epoch: i64, now: Timestamp) -> Record {
     let mut next = record.clone();
     let known: BTreeSet<ObjectKey> = record.objects.iter().filter_map(Entry::key).collect();
     for (key, (_, of)) in objects(record, judged).into_iter().filter(|(key, _)| !known.contains(key)) {
@@ -120,6 +120,7 @@ pub fn first(record: &Record, judged: &[Judged], now: Timestamp) -> Record {
         let mut entry = Entry::new(&key, of.cloned());
         // A role gives nothing by itself.
         entry.begun = of.map(|_| now);
+        entry.epoch = epoch;
         next.objects.push(entry);
     }
     next.forget_the_oldest();
@@ -186,15 +187,31 @@ pub fn steps(record: &Record, judged: &[Judged], seen: &Seen) -> Vec<Step> {
     away.into_iter().chain(begin).chain(roles_away).collect()
 }
 
-/// The record after that: with UIDs, and without what was seen to be gone.
+/// The record after that: with UIDs, and without what was seen to be gone. What a restore brought back, and what is there still, is there again.
 pub fn done(record: &Record, judged: &[Judged], answers: Answers<'_>) -> Record {
     let Answers { seen, failed, unsure, epoch, now } = answers;
     let (wanted, stays) = (objects(record, judged), stays(judged));
-    let mut next = Record { epoch: record.epoch, woke: record.woke, objects: vec![], revoked: record.revoked.clone() };
+    let mut next = Record { woke: record.woke, objects: vec![], revoked: vec![] };
+    for entry in &record.revoked {
+        let mut entry = entry.clone();
+        match entry.key().filter(|_| entry.epoch != epoch).and_then(|key| seen.get(&key)) {
+            Some(Some(live)) if is_ours(live, &entry) => {
+                (entry.uid, entry.epoch) = (Some(uid(live).to_owned()), epoch);
+                next.objects.push(entry);
+                continue;
+            }
+            Some(_) => entry.epoch = epoch,
+            None => {}
+        }
+        next.revoked.push(entry);
+    }
     for entry in &record.objects {
         let Some(key) = entry.key() else { continue };
         let mut entry = entry.clone();
         let live = seen.get(&key);
+        if live.is_some() {
+            entry.epoch = epoch;
+        }
         let is_left = entry.of.as_ref().is_some_and(|of| stays.contains(of));
         match (wanted.get(&key), live) {
             (Some((object, _)), Some(Some(live))) => {
@@ -207,8 +224,9 @@ pub fn done(record: &Record, judged: &[Judged], answers: Answers<'_>) -> Record 
                 next.objects.push(entry);
             }
             (None, Some(live)) if !is_left && live.as_ref().is_none_or(|live| !is_ours(live, &entry)) => {
-                // A role gives nothing by itself.
-                if key.kind != Kind::ClusterRole {
+                // A role gives nothing by itself, and what never was there no restore brings.
+                let may_have_been = entry.uid.is_some() || entry.begun.is_some();
+                if key.kind != Kind::ClusterRole && may_have_been {
                     (entry.digest, entry.begun) = (None, None);
                     next.revoked.push(entry);
                 }
@@ -221,14 +239,6 @@ pub fn done(record: &Record, judged: &[Judged], answers: Answers<'_>) -> Record 
                 next.objects.push(entry);
             }
         }
-    }
-    let is_back = |entry: &Entry| {
-        entry
-            .key()
-            .is_none_or(|key| seen.get(&key).is_none_or(|live| live.as_ref().is_some_and(|live| is_ours(live, entry))))
-    };
-    if record.epoch != epoch && !record.revoked.iter().any(is_back) {
-        next.epoch = epoch;
     }
     next.forget_the_oldest();
     next

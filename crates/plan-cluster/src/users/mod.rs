@@ -22,5 +22,5 @@ pub use refuse::refusal;
 pub use roles::custom;
 pub use select::{missing, reaches, selects};
 pub use status::status;
-pub use wake::{closes, serves_nobody, settles, stored, waking_since};
+pub use wake::{closes, is_restored, serves_nobody, settles, stored, waking_since};
 pub use wanted::Grant;

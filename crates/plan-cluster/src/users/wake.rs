@@ -10,9 +10,12 @@ use berth_plan::object_meta::{annotation, deleting};
 use berth_plan::observed::Observed;
 use berth_plan::workload;
 use berth_render::{Kind, ObjectKey};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::collections::BTreeMap;
+
+/// How long people wait for what ended to be gone.
+const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
 
 /// The record in that control-plane namespace, as it is stored; empty: there is none.
 pub fn stored<'a>(observed: &'a Observed, home: &str) -> &'a str {
@@ -51,6 +54,19 @@ pub fn closes(observed: &Observed, home: &str, sleep: Option<&SleepRecord>) -> b
     !record.objects.is_empty() && (since.is_none() || record.woke != since)
 }
 
+/// Whether the tenant's etcd was restored and nobody has looked yet what that brought back. For ten minutes at the most after etcd serves again:
+/// a tenant that only Berth does not reach is there for its people after that.
+pub fn is_restored(observed: &Observed, home: &str, now: Timestamp) -> bool {
+    let etcd = observed.get(&ObjectKey::namespaced(Kind::EtcdCluster, home, names::ETCD));
+    let Some(status) = etcd.and_then(|etcd| etcd.get("status")) else { return false };
+    let Some(epoch) = status["epoch"].as_i64() else { return false };
+    let record = Record::read(stored(observed, home)).unwrap_or_default();
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    let serves = conditions.into_iter().find(|one| one["type"] == "Available" && one["status"] == "True");
+    let since = serves.and_then(|one| one["lastTransitionTime"].as_str()?.parse::<Timestamp>().ok());
+    !record.was_looked_for(epoch) && since.is_none_or(|since| now.duration_since(since) < PATIENCE)
+}
+
 /// Takes down that what had ended is gone, once it is: nothing is left, and nothing that is there is otherwise than it is to be. `since`: when it
 /// began to wake. True: it was not down yet.
 pub fn settles(
@@ -59,7 +75,8 @@ pub fn settles(
     (since, epoch): (Option<Timestamp>, i64),
 ) -> bool {
     let is_left = outcomes.values().any(|outcome| outcome.state == AccessState::NotRevoked);
-    if since.is_none() || record.woke == since || record.epoch != epoch || is_left || record.objects.is_empty() {
+    if since.is_none() || record.woke == since || !record.was_looked_for(epoch) || is_left || record.objects.is_empty()
+    {
         return false;
     }
     let wanted = objects(record, judged);

@@ -122,6 +122,18 @@ fn time_and_failures_bring_a_visit() {
 }
 
 #[test]
+fn a_tenant_that_was_restored_is_visited_though_nobody_has_anything_there() {
+    let at = Instant::now();
+    let mut table = table(at);
+    let restored = Facts { epoch: 2, restored: true, ..Facts::default() };
+    assert!(table.met(&id("a"), restored, Some(BTreeSet::new()), at));
+    let due = table.due(now(0), 9);
+    assert_eq!((names(&due), due[0].recorded), (vec!["a"], true), "what was taken back there may be back");
+    table.visited(&id("a"), Some(granted(&[])), now(0), at);
+    assert!(!table.met(&id("a"), Facts { epoch: 2, ..Facts::default() }, Some(BTreeSet::new()), at));
+}
+
+#[test]
 fn one_that_is_deleted_is_held_until_every_tenant_is_known() {
     let at = Instant::now();
     let mut table = Table::default();
