@@ -2,7 +2,7 @@
 
 use super::judge::{Judged, Verdict};
 use super::record::{AccessId, Entry, MOST, Record, SHARE};
-use super::wanted::{Grant, SET};
+use super::wanted::{Grant, SET, emptied};
 use berth_api::cluster_access::AccessState;
 use berth_api::labels;
 use berth_plan::object_meta::{deleting, label, uid};
@@ -62,7 +62,7 @@ const LATE: SignedDuration = SignedDuration::from_secs(90);
 const UNSURE: &str = "the tenant did not answer whether it was written, so it may come yet; it is looked at again";
 
 /// What keeps it is none of Berth's.
-const DELETED: &str = "it is being deleted in the tenant, which a finalizer there holds up";
+const DELETED: &str = "it is being deleted in the tenant, which a finalizer there holds up; it gives nothing meanwhile";
 
 fn wanted(judged: &[Judged]) -> impl Iterator<Item = &Grant> {
     judged.iter().filter_map(|one| match &one.verdict {
@@ -127,10 +127,12 @@ pub fn first(record: &Record, judged: &[Judged], epoch: i64, now: Timestamp) -> 
     next
 }
 
-/// What Berth made: it is as recorded, or has Berth's label under a name that is recorded. A restore brings objects under a recorded name with
-/// a UID that was forgotten.
+/// What Berth made. A binding is by its name, which has a UID of the meta cluster's: whoever makes it anew in the tenant, without Berth's label,
+/// wants to keep it. A role is as recorded, or has Berth's label: a restore brings one with a UID that was forgotten.
 fn is_ours(live: &Value, entry: &Entry) -> bool {
-    entry.uid.as_deref().is_some_and(|recorded| recorded == uid(live)) || label(live, labels::TENANT_SET) == Some(SET)
+    entry.of.is_some()
+        || entry.uid.as_deref().is_some_and(|recorded| recorded == uid(live))
+        || label(live, labels::TENANT_SET) == Some(SET)
 }
 
 /// Whether it is otherwise than it is to be. What somebody adds to subjects or rules allows more.
@@ -146,6 +148,15 @@ fn differs(live: &Value, object: &Object) -> bool {
 fn stays_as_it_is(live: &Value, object: &Object) -> bool {
     let is_other = !live["roleRef"].is_null() && live["roleRef"] != object.value()["roleRef"];
     is_other || !live["aggregationRule"].is_null()
+}
+
+/// Deletes it. What a finalizer in the tenant keeps gives nothing first.
+fn taken_back(key: ObjectKey, live: &Value) -> impl Iterator<Item = Step> {
+    let finalizers = live.pointer("/metadata/finalizers").and_then(Value::as_array);
+    let is_kept = deleting(live) || finalizers.is_some_and(|all| !all.is_empty());
+    let gives = live["subjects"].as_array().is_some_and(|all| !all.is_empty());
+    let empty = (is_kept && gives).then(|| emptied(&key, live)).flatten().map(Step::Apply);
+    empty.into_iter().chain([Step::Delete { uid: uid(live).to_owned(), key }])
 }
 
 /// What to do, in this order: what ends first, then what begins; roles before bindings, and away after them. `record`: as it is stored, with
@@ -164,8 +175,7 @@ pub fn steps(record: &Record, judged: &[Judged], seen: &Seen) -> Vec<Step> {
         if let Some(Some(live)) = seen.get(&key)
             && is_ours(live, entry)
         {
-            let step = Step::Delete { uid: uid(live).to_owned(), key };
-            if is_role { roles_away.push(step) } else { away.push(step) }
+            if is_role { &mut roles_away } else { &mut away }.extend(taken_back(key, live));
         }
     }
     for (key, (object, _)) in wanted {
@@ -173,7 +183,7 @@ pub fn steps(record: &Record, judged: &[Judged], seen: &Seen) -> Vec<Step> {
             None => continue,
             Some(Some(live)) if !differs(live, object) => continue,
             Some(Some(live)) if stays_as_it_is(live, object) => {
-                begin.push(Step::Delete { key, uid: uid(live).to_owned() });
+                begin.extend(taken_back(key, live));
             }
             // Once it is deleted, what comes late makes no new one.
             Some(Some(live)) => {

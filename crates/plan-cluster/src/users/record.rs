@@ -1,5 +1,6 @@
 //! What was given in a tenant: kept in the meta cluster, in the tenant's control-plane namespace, and written before anything is in the tenant.
 
+use super::wanted::BINDINGS;
 use berth_api::ClusterAccess;
 use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
@@ -111,7 +112,8 @@ impl Record {
                 return Err(format!("kind {} is of a newer Berth", entry.kind));
             }
             // Whoever may write it makes Berth delete nothing else in the tenant.
-            if !entry.name.starts_with("berth:") {
+            let begins = if entry.kind == Kind::ClusterRole.name() { "berth:" } else { BINDINGS };
+            if !entry.name.starts_with(begins) {
                 return Err(format!("{} {} is no name of Berth's", entry.kind, entry.name));
             }
         }

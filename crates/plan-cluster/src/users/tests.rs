@@ -114,6 +114,13 @@ impl World {
         let mut live = object.value().clone();
         live["metadata"]["uid"] = uid.into();
         // What is somebody else's is not written.
+        for field in ["finalizers", "deletionTimestamp"] {
+            if let Some(before) =
+                self.tenant.get(object.key()).map(|before| &before["metadata"][field]).filter(|f| !f.is_null())
+            {
+                live["metadata"][field] = before.clone();
+            }
+        }
         if let Some(before) = self.tenant.get(object.key()).filter(|before| !before["aggregationRule"].is_null()) {
             live["aggregationRule"] = before["aggregationRule"].clone();
         }
@@ -154,6 +161,12 @@ impl World {
                 }
                 Step::Delete { key, uid } => {
                     assert_eq!(self.tenant[&key]["metadata"]["uid"], *uid, "by its UID");
+                    let live = self.tenant.get_mut(&key).unwrap();
+                    if live["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty()) {
+                        live["metadata"]["deletionTimestamp"] = json!(at);
+                        seen.insert(key, Some(live.clone()));
+                        continue;
+                    }
                     self.tenant.remove(&key);
                     seen.insert(key, None);
                 }
@@ -571,15 +584,46 @@ fn after_a_restore_nobody_is_let_in_before_somebody_looked() {
 }
 
 #[test]
-fn what_is_not_berths_is_left_alone() {
+fn a_binding_that_somebody_makes_anew_under_its_name_goes_and_a_role_of_anothers_stays() {
     let mut world = World::new();
-    world.visit(&[access("devs", &json!({}))]);
+    world.visit(&[access("devs", &json!({"role": "Admin"}))]);
     let key = ObjectKey::cluster(Kind::ClusterRoleBinding, "berth:access:uid-of-devs");
-    world
-        .tenant
-        .insert(key.clone(), json!({"metadata": {"name": key.name, "uid": "another"}, "subjects": [], "roleRef": {}}));
+    let role = ObjectKey::cluster(Kind::ClusterRole, "berth:admin");
+    // Without Berth's label, and with another UID.
+    let another = |key: &ObjectKey, fields: Value| {
+        let mut live = json!({"metadata": {"name": key.name, "uid": "another"}});
+        live.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        live
+    };
+    let subjects = json!([{"kind": "User", "name": "eve"}]);
+    world.tenant.insert(key.clone(), another(&key, json!({"subjects": subjects, "roleRef": {"name": "berth:admin"}})));
+    world.tenant.insert(role.clone(), another(&role, json!({"rules": []})));
+    assert!(world.visit(&[]).is_empty());
+    assert!(!world.tenant.contains_key(&key) && world.tenant.contains_key(&role) && world.record.objects.is_empty());
+}
+
+#[test]
+fn a_binding_that_a_finalizer_keeps_gives_nothing() {
+    let devs = access("devs", &json!({"role": "Admin", "namespaces": ["web"]}));
+    let mut world = World::new();
+    world.visit(std::slice::from_ref(&devs));
+    let key = ObjectKey::namespaced(Kind::RoleBinding, "web", "berth:access:uid-of-devs");
+    world.tenant.get_mut(&key).unwrap()["metadata"]["finalizers"] = json!(["eve.example/stay"]);
+    let told = world.visit(&[]);
+    let outcome = &told[&AccessId::of(&devs)];
+    assert_eq!(outcome.state, AccessState::NotRevoked);
+    assert!(outcome.message.contains("it gives nothing meanwhile"), "{outcome:?}");
+    let live = &world.tenant[&key];
+    assert_eq!((&live["subjects"], &live["roleRef"]["name"]), (&json!([]), &json!("berth:admin")));
+    // Whoever fills it again has it until somebody looks.
+    world.tenant.get_mut(&key).unwrap()["subjects"] = json!([{"kind": "User", "name": "eve"}]);
     world.visit(&[]);
-    assert!(world.tenant.contains_key(&key) && world.record.objects.is_empty());
+    assert_eq!(world.tenant[&key]["subjects"], json!([]));
+    // One that is given anew has another role: the old one gives nothing, either.
+    world.visit(&[access("devs", &json!({"role": "Viewer", "namespaces": ["web"]}))]);
+    world.tenant.get_mut(&key).unwrap()["metadata"]["finalizers"] = json!([]);
+    world.tenant.remove(&key);
+    assert!(world.visit(&[]).is_empty() && world.bindings().is_empty());
 }
 
 #[test]
@@ -772,5 +816,7 @@ fn a_record_of_a_newer_berth_is_not_read() {
     assert!(Record::read(newer).unwrap_err().contains("newer Berth"));
     let foreign = r#"{"objects": [{"kind": "ClusterRoleBinding", "name": "cluster-admin", "uid": "x"}]}"#;
     assert!(Record::read(foreign).unwrap_err().contains("no name of Berth's"));
+    let bindings = r#"{"objects": [{"kind": "ClusterRoleBinding", "name": "berth:cluster-admins", "uid": "x"}]}"#;
+    assert!(Record::read(bindings).unwrap_err().contains("no name of Berth's"), "no ClusterAccess gave it");
     assert!(Record::read("{").is_err());
 }
