@@ -27,6 +27,9 @@ const PATIENCE_AT_FIRST: Duration = Duration::from_secs(30);
 /// A status is not written more often.
 const QUIET: Duration = Duration::from_millis(300);
 
+/// So many tenants are visited at once where the last visit did not do all: they may be slow, and the others' rights end in time.
+const IN_DOUBT_AT_ONCE: usize = 48;
+
 /// Nobody looks more often.
 const SHORTEST: Duration = Duration::from_millis(50);
 
@@ -254,7 +257,7 @@ impl Table {
         true
     }
 
-    /// Whom to visit now, at most so many. Those that failed come last.
+    /// Whom to visit now, at most so many. Those that failed come last, and leave room for others.
     pub(crate) fn due(&mut self, now: Timestamp, most: usize) -> Vec<Due> {
         if !self.listed {
             return vec![];
@@ -267,6 +270,9 @@ impl Table {
             .map(|(id, tenant)| (tenant.failures, id.clone()))
             .collect();
         all.sort();
+        let in_doubt = self.tenants.values().filter(|tenant| tenant.running && tenant.failures > 0).count();
+        let healthy = all.iter().take_while(|(failures, _)| *failures == 0).count();
+        let most = most.min(healthy + IN_DOUBT_AT_ONCE.saturating_sub(in_doubt));
         let due: Vec<TenantId> = all.into_iter().take(most).map(|(_, id)| id).collect();
         due.into_iter().filter_map(|id| self.begins(id)).collect()
     }

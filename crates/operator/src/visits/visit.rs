@@ -10,7 +10,7 @@ use berth_plan::fleet::TenantId;
 use berth_plan::object_meta::deleting;
 use berth_plan_cluster::users::{
     AccessId, Answers, Asked, Judged, Outcome, Record, Roles, Verdict, custom, done, first, judge, judge_unread,
-    outcomes, read, settles, steps, without_answer,
+    looked_for, outcomes, read, settles, steps, without_answer,
 };
 use berth_render::{Kind, Object, ObjectKey};
 use futures::future::join_all;
@@ -64,16 +64,19 @@ pub(super) async fn visit(ctx: &Context, due: &Due) -> Result<Visited, IoError> 
     // What is written is recorded first: the process may end at any moment.
     let begun = first(&record, &judged, facts.epoch, ctx.now());
     let stored = if begun == record { stored } else { stored.write(ctx, id, &begun).await? };
-    inside.look(&begun.looked_for(facts.epoch)).await;
+    inside.look(&looked_for(&begun, &judged, facts.epoch)).await;
     inside.carry_out(steps(&begun, &judged, &inside.seen)).await?;
-    let Inside { seen, failed, unsure, .. } = &inside;
+    let Inside { seen, failed, unsure, left, .. } = &inside;
     let answers = Answers { seen, failed, unsure: unsure.as_ref(), epoch: facts.epoch, now: ctx.now() };
     let mut ended = done(&begun, &judged, answers);
     let outcomes = match &inside.no_answer {
         Some(why) => without_answer(&ended, &judged, &format!("{NO_ANSWER}: {why}")),
-        None => outcomes(&ended, &judged, &inside.failed),
+        None => {
+            let failed = left.iter().chain(failed).map(|(key, why)| (key.clone(), why.clone())).collect();
+            outcomes(&ended, &judged, &failed)
+        }
     };
-    let is_known = !reads.failed && inside.no_answer.is_none();
+    let is_known = !reads.failed && inside.no_answer.is_none() && left.is_empty();
     let opens = settles(&mut ended, (&judged, &outcomes), (facts.wakes.filter(|_| is_known), facts.epoch));
     if ended != begun {
         stored.write(ctx, id, &ended).await?;
@@ -87,8 +90,11 @@ pub(super) async fn visit(ctx: &Context, due: &Due) -> Result<Visited, IoError> 
     let is_done = |outcome: &Outcome| outcome.state == AccessState::Granted || outcome.message.starts_with("spec.");
     // What a restore brought back is judged the next time.
     let is_judged = |id: &AccessId| judged.iter().any(|one| one.id == *id);
-    let again =
-        reads.failed || !is_looked_for || !ended.given_by().iter().all(is_judged) || !outcomes.values().all(is_done);
+    let again = reads.failed
+        || !left.is_empty()
+        || !is_looked_for
+        || !ended.given_by().iter().all(is_judged)
+        || !outcomes.values().all(is_done);
     Ok(Visited { recorded: Some(ended.given_by()), outcomes, until, again })
 }
 

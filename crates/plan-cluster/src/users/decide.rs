@@ -31,6 +31,16 @@ pub enum Step {
     },
 }
 
+impl Step {
+    /// Which object it is about.
+    pub fn key(&self) -> &ObjectKey {
+        match self {
+            Self::Apply(object) => object.key(),
+            Self::Delete { key, .. } => key,
+        }
+    }
+}
+
 /// How far one is in a tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
@@ -104,6 +114,23 @@ pub(super) fn objects<'a>(
         }
     }
     all
+}
+
+/// What is looked for in the tenant, in this order, since the time may not suffice for all: what ends and what a restore may have brought, then what
+/// is not there yet. `epoch`: of the tenant's etcd.
+pub fn looked_for(record: &Record, judged: &[Judged], epoch: i64) -> Vec<ObjectKey> {
+    let wanted = objects(record, judged);
+    let entries = record.objects.iter().chain(&record.revoked);
+    let ranks: BTreeMap<ObjectKey, u8> = entries
+        .filter_map(|entry| {
+            let key = entry.key()?;
+            let ends = !wanted.contains_key(&key) || entry.epoch != epoch;
+            Some((key, if ends { 0 } else { 1 + u8::from(entry.digest.is_some()) }))
+        })
+        .collect();
+    let mut keys: Vec<ObjectKey> = record.looked_for(epoch).into_iter().collect();
+    keys.sort_by_key(|key| ranks.get(key).copied());
+    keys
 }
 
 /// By whom nothing is changed.

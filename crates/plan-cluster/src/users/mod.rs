@@ -15,7 +15,7 @@ mod tests;
 mod wake;
 mod wanted;
 
-pub use decide::{Answers, Failed, Outcome, Seen, Step, done, first, outcomes, steps, without_answer};
+pub use decide::{Answers, Failed, Outcome, Seen, Step, done, first, looked_for, outcomes, steps, without_answer};
 pub use judge::{Asked, Judged, Roles, Verdict, judge, judge_unread, read};
 pub use record::{AccessId, Entry, Record};
 pub use refuse::refusal;

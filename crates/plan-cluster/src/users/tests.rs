@@ -337,6 +337,24 @@ fn the_record_fits_into_a_config_map_whatever_was_taken_back() {
 }
 
 #[test]
+fn what_ends_is_looked_for_and_written_first() {
+    let (old, stays, new) = (access("old", &json!({})), access("a", &json!({})), access("new", &json!({})));
+    let mut world = World::new();
+    world.visit(&[old, stays.clone()]);
+    let judged = world.judged(&[stays, new], now());
+    let record = first(&world.record, &judged, 1, now());
+    let bindings = |keys: Vec<ObjectKey>| -> Vec<String> {
+        keys.into_iter().filter_map(|key| Some(key.name.strip_prefix("berth:access:uid-of-")?.to_owned())).collect()
+    };
+    assert_eq!(bindings(looked_for(&record, &judged, 1)), ["old", "new", "a"]);
+    let all = record.looked_for(1).into_iter().map(|key| (key.clone(), world.tenant.get(&key).cloned())).collect();
+    let steps: Vec<ObjectKey> = steps(&record, &judged, &all).iter().map(|step| step.key().clone()).collect();
+    assert_eq!(bindings(steps), ["old", "new"]);
+    // After a restore all may be otherwise.
+    assert_eq!(bindings(looked_for(&record, &judged, 2)), ["a", "new", "old"]);
+}
+
+#[test]
 fn nobody_takes_the_place_of_what_was_given_before() {
     let mut world = World::new();
     let named = |n: usize, of: usize| (0..of).map(|at| format!("ns-{n}-{at}")).collect::<Vec<_>>();
