@@ -1,8 +1,9 @@
 //! A tenant that wakes takes nobody in before what ended while it slept is gone.
 
-use super::decide::{Outcome, objects};
+use super::decide::Outcome;
 use super::judge::Judged;
 use super::record::{AccessId, Entry, Record};
+use super::room::objects;
 use berth_api::cluster_access::AccessState;
 use berth_api::hibernation::{SleepRecord, SleepState};
 use berth_api::{labels, names};
@@ -61,8 +62,8 @@ pub fn is_restored(observed: &Observed, home: &str, now: Timestamp) -> bool {
     let Some(status) = etcd.and_then(|etcd| etcd.get("status")) else { return false };
     let Some(epoch) = status["epoch"].as_i64() else { return false };
     let record = Record::read(stored(observed, home)).unwrap_or_default();
-    let conditions = status["conditions"].as_array().into_iter().flatten();
-    let serves = conditions.into_iter().find(|one| one["type"] == "Available" && one["status"] == "True");
+    let mut conditions = status["conditions"].as_array().into_iter().flatten();
+    let serves = conditions.find(|one| one["type"] == "Available" && one["status"] == "True");
     let since = serves.and_then(|one| one["lastTransitionTime"].as_str()?.parse::<Timestamp>().ok());
     !record.was_looked_for(epoch) && since.is_none_or(|since| now.duration_since(since) < PATIENCE)
 }
