@@ -54,4 +54,35 @@ impl Registry {
         let archive = fs::read_dir(packed.path())?.flatten().next().context("Helm made an archive")?.path();
         helm(&["push", &archive.display().to_string(), &format!("oci://{}/charts", self.host), "--plain-http"])
     }
+
+    /// Writes a small chart, and pushes it.
+    pub fn push_web(&self, version: &str) -> Result<()> {
+        let chart = self.place.join(format!("web-{version}"));
+        fs::create_dir_all(chart.join("templates"))?;
+        fs::write(chart.join("Chart.yaml"), format!("apiVersion: v2\nname: web\nversion: {version}\n"))?;
+        fs::write(chart.join("values.yaml"), "word: none\n")?;
+        fs::write(chart.join("templates/all.yaml"), WEB)?;
+        self.push(&chart)
+    }
 }
+
+/// A ConfigMap with a word, and a Deployment without pods.
+const WEB: &str = "apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: web
+data:
+  word: {{ .Values.word | quote }}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers: [{name: c, image: registry.k8s.io/pause:3.10.1}]
+";

@@ -6,8 +6,6 @@ use berth_devcluster::{binaries, binaries::Selection};
 use berth_e2e::operator::Options;
 use berth_e2e::{Kube, Registry, Tenant, World, apps, core, images, run, until};
 use serde_json::{Value, json};
-use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 #[test]
@@ -26,8 +24,8 @@ fn a_chart_comes_goes_and_is_taken_up_where_a_job_died() {
             format!("writers.apps.sources={{oci://{}/charts/*}}", registry.host),
         ];
         world.install(&Options { values: values.into(), ..Options::default() })?;
-        push(&registry, place.path(), "1.0.0")?;
-        push(&registry, place.path(), "1.1.0")?;
+        registry.push_web("1.0.0")?;
+        registry.push_web("1.1.0")?;
         work(world, &registry)
     });
 }
@@ -275,33 +273,3 @@ fn pipe(script: &str, input: &[u8]) -> Result<Vec<u8>> {
     ensure!(output.status.success(), "{script}");
     Ok(output.stdout)
 }
-
-/// Writes a small chart, and pushes it.
-fn push(registry: &Registry, place: &Path, version: &str) -> Result<()> {
-    let chart = place.join(format!("web-{version}"));
-    fs::create_dir_all(chart.join("templates"))?;
-    fs::write(chart.join("Chart.yaml"), format!("apiVersion: v2\nname: web\nversion: {version}\n"))?;
-    fs::write(chart.join("values.yaml"), "word: none\n")?;
-    fs::write(chart.join("templates/all.yaml"), CHART)?;
-    registry.push(&chart)
-}
-
-const CHART: &str = "apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: web
-data:
-  word: {{ .Values.word | quote }}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata:
-  name: web
-spec:
-  replicas: 0
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      containers: [{name: c, image: registry.k8s.io/pause:3.10.1}]
-";
