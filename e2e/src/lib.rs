@@ -55,7 +55,7 @@ pub use kube_client::{Kube, apps, berth, core};
 pub use kubectl::Kubectl;
 pub use operator::{Options, PULL_SECRET, SYSTEM};
 pub use outside::Outside;
-pub use registry::Registry;
+pub use registry::{Registry, WEB};
 pub use run::run;
 pub use tenant::Tenant;
 pub use versions::{NEWEST, PREVIOUS_PATCH};

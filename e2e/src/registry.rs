@@ -86,6 +86,11 @@ impl Registry {
         self.push(chart.path())
     }
 
+    /// Pushes a small chart with the name `web`, whose value `word` is the word of a ConfigMap.
+    pub fn push_web(&self, version: &str) -> Result<()> {
+        self.push_chart("web", version, WEB)
+    }
+
     /// Pushes an image that is in an archive, under its whole name.
     pub fn push_image(&self, archive: &Path, to: &str) -> Result<()> {
         let layout = tempfile::tempdir_in(&self.place)?;
@@ -117,3 +122,24 @@ fn run(command: &mut Command) -> Result<()> {
     ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
     Ok(())
 }
+
+/// A template: a ConfigMap with a word (value `word`), and a Deployment without pods.
+pub const WEB: &str = "apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: web
+data:
+  word: {{ .Values.word | quote }}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers: [{name: c, image: registry.k8s.io/pause:3.10.1}]
+";

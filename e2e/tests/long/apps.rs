@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use berth_api::names;
-use berth_e2e::{Charts, Kube, Tenant, World, apps, core, run, until};
+use berth_e2e::{Charts, Kube, Tenant, WEB, World, apps, core, run, until};
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -13,8 +13,8 @@ fn a_chart_comes_goes_and_is_taken_up_where_a_job_died() {
     run("apps", |world| {
         let charts = Charts::serve(world, 5077)?;
         charts.install(world)?;
-        charts.push("web", "1.0.0", CHART)?;
-        charts.push("web", "1.1.0", CHART)?;
+        charts.push("web", "1.0.0", WEB)?;
+        charts.push("web", "1.1.0", WEB)?;
         work(world, &charts)
     });
 }
@@ -262,23 +262,3 @@ fn pipe(script: &str, input: &[u8]) -> Result<Vec<u8>> {
     ensure!(output.status.success(), "{script}");
     Ok(output.stdout)
 }
-
-const CHART: &str = "apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: web
-data:
-  word: {{ .Values.word | quote }}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata:
-  name: web
-spec:
-  replicas: 0
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      containers: [{name: c, image: registry.k8s.io/pause:3.10.1}]
-";

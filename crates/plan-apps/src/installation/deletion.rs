@@ -50,13 +50,11 @@ fn state(input: InstallationInput<'_>, stage: &mut Stage, out: &mut Installation
         }
     }
     // One that installs is stopped; what it has begun is uninstalled once its pod has ended.
-    if let Some(live) = job {
-        if !uninstalls {
-            if !deleting(live) {
-                stage.actions.push(Action::delete(&target.job, live, None));
-            }
-            return State::waiting(format!("{}, which installs it, to be gone", target.job));
+    if let Some(live) = job.filter(|_| !uninstalls) {
+        if !deleting(live) {
+            stage.actions.push(Action::delete(&target.job, live, None));
         }
+        return State::waiting(format!("{}, which installs it, to be gone", target.job));
     }
     if let Some(state) = look_at_job(input, &target.job, stage, out, "its Job to uninstall it") {
         return state;

@@ -550,7 +550,7 @@ fn from_a_source_that_was_withdrawn_nothing_is_pulled_and_what_is_there_stays() 
 #[test]
 fn while_something_may_not_be_read_nothing_is_deleted_and_nothing_let_go() {
     let hide: [&dyn Fn(&mut Fixture); 3] = [&|_| {}, &|it| drop(it.observed.objects.remove(&it.target().app)), &|it| {
-        drop(it.observed.objects.remove(&it.target().cluster))
+        drop(it.observed.objects.remove(&it.target().cluster));
     }];
     for deleted in [false, true] {
         for hide in hide {
