@@ -72,7 +72,8 @@ impl Issuer {
         let header = json!({"alg": "RS256", "kid": KEY, "typ": "JWT"});
         let part = |of: &Value| URL_SAFE_NO_PAD.encode(of.to_string());
         let signed = format!("{}.{}", part(&header), part(&all));
-        let sign = ["dgst", "-sha256", "-sign", &self.key().to_string_lossy()];
+        let key = self.key();
+        let sign = ["dgst", "-sha256", "-sign", &key.to_string_lossy()];
         let signature = certs::openssl_bytes(&sign, signed.as_bytes())?;
         Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
