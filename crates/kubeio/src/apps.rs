@@ -109,7 +109,7 @@ fn identity(cluster: &Value) -> Value {
     let told = all.filter(|c| c["type"] == ConditionType::Available.as_str() || app::says_namespace_ends(c));
     let told = told.map(|c| json!({"type": c["type"], "status": c["status"], "reason": c["reason"]}));
     json!({
-        "metadata": metadata, "spec": {"paused": cluster["spec"]["paused"]}, "status": {"conditions": Vec::from_iter(told), "since": cluster["status"]["since"]},
+        "metadata": metadata, "spec": {"paused": cluster["spec"]["paused"]}, "status": {"conditions": told.collect::<Vec<_>>(), "since": cluster["status"]["since"]},
     })
 }
 

@@ -184,6 +184,6 @@ fn answers(world: &World, address: &str, port: u16) -> Result<Process> {
     let mut server = Command::new("ip");
     // Ends with this test, however that ends.
     server.args(["netns", "exec", &netns, "setpriv", "--pdeathsig", "KILL", "socat", "-U"]);
-    server.args([&format!("TCP-LISTEN:{port},bind={address},fork,reuseaddr"), "OPEN:/dev/null"]);
+    server.args([&*format!("TCP-LISTEN:{port},bind={address},fork,reuseaddr"), "OPEN:/dev/null"]);
     Ok(Process(server.spawn()?))
 }
