@@ -61,7 +61,9 @@ impl Inside {
         }
         let is_left = |key: &&ObjectKey| !self.seen.contains_key(key) && !self.failed.contains_key(key);
         let left: Vec<ObjectKey> = keys.iter().filter(is_left).cloned().collect();
-        left.into_iter().for_each(|key| self.leave(key));
+        for key in left {
+            self.leave(key);
+        }
     }
 
     fn leave(&mut self, key: ObjectKey) {

@@ -69,12 +69,11 @@ pub(super) async fn visit(ctx: &Context, due: &Due) -> Result<Visited, IoError> 
     let Inside { seen, failed, unsure, left, .. } = &inside;
     let answers = Answers { seen, failed, unsure: unsure.as_ref(), epoch: facts.epoch, now: ctx.now() };
     let mut ended = done(&begun, &judged, answers);
-    let outcomes = match &inside.no_answer {
-        Some(why) => without_answer(&ended, &judged, &format!("{NO_ANSWER}: {why}")),
-        None => {
-            let failed = left.iter().chain(failed).map(|(key, why)| (key.clone(), why.clone())).collect();
-            outcomes(&ended, &judged, &failed)
-        }
+    let outcomes = if let Some(why) = &inside.no_answer {
+        without_answer(&ended, &judged, &format!("{NO_ANSWER}: {why}"))
+    } else {
+        let failed = left.iter().chain(failed).map(|(key, why)| (key.clone(), why.clone())).collect();
+        outcomes(&ended, &judged, &failed)
     };
     let is_known = !reads.failed && inside.no_answer.is_none() && left.is_empty();
     let opens = settles(&mut ended, (&judged, &outcomes), (facts.wakes.filter(|_| is_known), facts.epoch));

@@ -1,4 +1,4 @@
-//! A tenant that wakes takes nobody in before what ended while it slept is gone.
+//! A tenant that wakes, or that was restored, takes nobody in before what had ended is gone.
 
 use super::decide::Outcome;
 use super::judge::Judged;

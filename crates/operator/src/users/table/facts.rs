@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 /// What a reconcile found.
 #[derive(Clone, Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
 pub(crate) struct Facts {
     /// Labels of the `Cluster`.
     pub(crate) labels: BTreeMap<String, String>,
