@@ -64,7 +64,8 @@ pub struct AppSpec {
     #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub after: Vec<OtherApp>,
     /// Waves, in their order: a change gets to the `Cluster`s of one once all of those before it are through, which means that each of their
-    /// `Cluster`s has it as the spec says, or sleeps, is paused or does not answer. A `Cluster` is in the first one that fits it. Those that
+    /// `Cluster`s has it as the spec says, or sleeps, is paused or does not answer. One where it has failed and that does not answer is not through. A
+    /// `Cluster` is in the first one that fits it. Those that
     /// fit none come last, as one more. A `Cluster` whose tenant is
     /// younger than the App (`status.since`), and does not have it yet, waits for no wave. Default: all at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -81,7 +82,8 @@ pub struct AppSpec {
     #[serde(default = "ten", skip_serializing_if = "is_ten")]
     #[schemars(range(min = 1, max = 200))]
     pub max_concurrent: i32,
-    /// Once so many `Cluster`s have failed at the newest spec, no other one gets it, until the spec changes or one of them succeeds. Default 1.
+    /// Once so many `Cluster`s have failed at the newest spec, no other one gets it, until the spec changes or one of them succeeds. One that sleeps or is
+    /// paused does not count, nor one that has a release of that name which is somebody else's. Default 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[schemars(range(min = 1, max = 10000))]
     pub max_failed: i32,
@@ -391,6 +393,8 @@ pub struct AppInstallationStatus {
     pub failed_at: Option<Time>,
     /// Why, in the words of Helm or of `berth-apps`.
     pub message: Option<String>,
+    /// It failed since a release of that name is there which is not of this App.
+    pub foreign: Option<bool>,
     /// UID of the Job whose result this is. It is deleted then.
     pub job: Option<String>,
     /// What was found when drift was looked for last.

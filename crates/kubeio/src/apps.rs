@@ -50,7 +50,7 @@ fn identity(cluster: &Value) -> Value {
         fields.iter().map(|field| ((*field).to_owned(), of(field))).filter(|(_, value)| !value.is_null()).collect();
     let conditions = cluster["status"]["conditions"].as_array();
     let available = conditions.and_then(|all| all.iter().find(|c| c["type"] == ConditionType::Available.as_str()));
-    let available = available.map(|c| json!({"type": c["type"], "status": c["status"]}));
+    let available = available.map(|c| json!({"type": c["type"], "status": c["status"], "reason": c["reason"]}));
     json!({
         "metadata": metadata, "spec": {"paused": cluster["spec"]["paused"]}, "status": {"conditions": Vec::from_iter(available), "since": cluster["status"]["since"]},
     })

@@ -3,6 +3,7 @@
 mod after;
 mod rollout;
 mod status;
+mod tenant;
 mod waves;
 
 #[cfg(test)]
@@ -15,7 +16,7 @@ use crate::requeue::{AT_REST, SLOW, WAITING};
 use crate::values;
 use after::Before;
 use berth_api::app::{AppInstallationSpec, AppState, AppStatus, InstalledApp, InstalledIn};
-use berth_api::conditions::{self, ConditionType, Reason};
+use berth_api::conditions::Reason;
 use berth_api::{App, AppInstallation, labels, names};
 use berth_plan::apps::{digest, has_failed, is_observed, labels_of, runs};
 use berth_plan::model::{Action, Plan, Stage, StageId, State};
@@ -28,6 +29,7 @@ use kube_core::ResourceExt;
 use rollout::{Decision, Place, Step, There, decide};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use tenant::{InTenant, Queue, in_tenant};
 
 /// A plan, and what the status needs beside it.
 #[derive(Clone, Debug, Default)]
@@ -44,17 +46,6 @@ pub struct AppPlan {
     wave: Option<usize>,
     /// `Cluster`s that are named, and are not there.
     missing: Vec<ObjectKey>,
-}
-
-/// How an app is in one `Cluster`.
-#[derive(Clone, Debug)]
-struct InTenant {
-    cluster: ObjectKey,
-    wanted: bool,
-    state: AppState,
-    message: String,
-    /// Something there is not as Helm left it.
-    drifted: bool,
 }
 
 /// Decides for an `App`.
@@ -85,23 +76,16 @@ impl Planner for AppPlanner {
         let spec = &input.object.spec;
         let place = |(key, (cluster, there)): (&ObjectKey, &(Option<&Value>, Option<AppInstallation>))| Place {
             lacks: before.lacks(key).is_some(),
-            ..place(input, *cluster, there.as_ref())
+            ..place(input, key, *cluster, there.as_ref())
         };
         let places: Vec<Place> = all.iter().map(place).collect();
         let count = |number: i32| usize::try_from(number).unwrap_or(1).max(1);
         let Decision { steps, held, wave } = decide(&places, count(spec.max_concurrent), count(spec.max_failed));
         // What is refused changes nothing that is there.
         let steps = if refused.is_some() { vec![Step::None; places.len()] } else { steps };
-        let holds_up = holds_up(all.keys().zip(&places), wave);
-        let before_it = |key: &ObjectKey, place: &Place| {
-            let first = before
-                .lacks(key)
-                .map(|first| format!("it comes after {first}, which is not deployed there as that says"));
-            let (at, why) = (wave.filter(|_| place.waits_for_wave(wave)), holds_up.as_ref());
-            first.or_else(|| Some(format!("it waits for {}: {}", wave_name(spec, at?), why?)))
-        };
-        for (((key, (cluster, there)), place), step) in all.iter().zip(&places).zip(steps) {
-            out.tenants.push(in_tenant(key, place, there.as_ref(), before_it(key, place).as_deref()));
+        let queue = Queue::of(spec, &before, all.keys().zip(&places).zip(&steps), wave, held);
+        for (((key, (cluster, there)), place), step) in all.iter().zip(&places).zip(&steps) {
+            out.tenants.push(in_tenant(key, place, there.as_ref(), &queue));
             match (step, cluster, there) {
                 (Step::Delete, _, Some(there)) => stage.actions.push(delete(there)),
                 // Applied from the beginning: else a value that goes would stay, as that of whoever created it.
@@ -201,11 +185,14 @@ fn installations_of<'a>(observed: &'a Observed, app: &'a App) -> impl Iterator<I
 }
 
 /// How it is there, for the decision.
-fn place(input: Input<'_, App>, cluster: Option<&Value>, there: Option<&AppInstallation>) -> Place {
+fn place(input: Input<'_, App>, key: &ObjectKey, cluster: Option<&Value>, there: Option<&AppInstallation>) -> Place {
+    // Also of one that is not meant any more it counts whether it can be asked.
+    let live = cluster.or_else(|| input.observed.get(key));
     let there = there.map(|there| There {
         is_newest: is_newest(input.object, there),
         is_of_former: cluster.is_some_and(|cluster| uid(cluster) != there.spec.cluster.uid),
         failed: has_failed(there),
+        is_foreign: is_observed(there) && there.status.as_ref().is_some_and(|status| status.foreign == Some(true)),
         runs: runs(there),
         state: state(there),
     });
@@ -214,38 +201,10 @@ fn place(input: Input<'_, App>, cluster: Option<&Value>, there: Option<&AppInsta
         there,
         lacks: false,
         wave: cluster.map_or(0, |cluster| wave_of(&input.object.spec, &labels_of(cluster))),
-        is_away: cluster.is_some_and(waves::is_away),
+        is_away: live.is_some_and(waves::is_away),
+        rests: live.and_then(waves::rests),
         is_young: cluster.is_some_and(|cluster| waves::is_younger(cluster, input.object)),
     }
-}
-
-/// Why a wave is not through: the worst of it.
-fn holds_up<'a>(all: impl Iterator<Item = (&'a ObjectKey, &'a Place)>, wave: Option<usize>) -> Option<String> {
-    let state = |place: &Place| place.there.filter(|there| there.is_newest).map_or(AppState::Queued, |it| it.state);
-    let worst = all.filter(|(_, place)| place.holds_up(wave)).min_by_key(|(_, place)| state(place));
-    worst.map(|(key, place)| {
-        format!("{}/{} is {:?}", key.namespace.as_deref().unwrap_or_default(), key.name, state(place))
-    })
-}
-
-/// For the status. `before`: what comes first.
-fn in_tenant(cluster: &ObjectKey, place: &Place, there: Option<&AppInstallation>, before: Option<&str>) -> InTenant {
-    let (cluster, wanted) = (cluster.clone(), place.wanted);
-    let queued = |message: &str| {
-        let message = before.unwrap_or(message).to_owned();
-        InTenant { cluster: cluster.clone(), wanted, state: AppState::Queued, message, drifted: false }
-    };
-    let Some((installation, there)) = there.zip(place.there.as_ref()) else { return queued("its turn has not come") };
-    if !there.is_newest && there.state != AppState::Deleting && place.wanted {
-        return queued("it has an older spec, and its turn has not come");
-    }
-    let conditions = installation.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    let said = conditions::find(conditions, ConditionType::Ready).filter(|_| is_observed(installation));
-    let message = said.map_or_else(|| "nothing is known of it yet".to_owned(), |ready| ready.message.clone());
-    let state = if place.wanted { there.state } else { AppState::Deleting };
-    let drift = installation.status.as_ref().and_then(|status| status.drift.as_ref());
-    let drifted = drift.is_some_and(|drift| drift.count.is_some_and(|count| count > 0)) && is_observed(installation);
-    InTenant { cluster, wanted, state, message, drifted }
 }
 
 fn delete(there: &AppInstallation) -> Action {

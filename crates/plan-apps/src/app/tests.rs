@@ -1,7 +1,10 @@
 //! What an `App` does in each situation, from observation to status.
 
+mod words;
+
 use super::*;
 use berth_api::app::{AppChart, AppInstallationStatus, AppRelease, AppSpec, AppWave, OtherApp, phase};
+use berth_api::conditions::{self, ConditionType};
 use berth_api::selector::{ClusterSelector, NamedCluster};
 use berth_plan::{Observed, Settings};
 
@@ -98,6 +101,27 @@ impl Fixture {
             ..AppInstallationStatus::default()
         };
         live["status"] = serde_json::to_value(status).unwrap();
+    }
+
+    /// What a Job came to there.
+    fn fails_with(&mut self, cluster: &str, message: &str, foreign: bool) {
+        let of = |(key, live): &(&ObjectKey, &mut Value)| {
+            key.kind == Kind::AppInstallation && live["spec"]["cluster"]["name"] == cluster
+        };
+        let (_, live) = self.observed.objects.iter_mut().find(of).expect(cluster);
+        live["status"]["message"] = message.into();
+        live["status"]["foreign"] = foreign.into();
+        let cluster = ObjectKey::namespaced(Kind::Cluster, "team-a", cluster);
+        if live["status"]["phase"] == phase::WAITING {
+            let live = self.observed.objects.get_mut(&cluster).unwrap();
+            live["status"]["conditions"][0]["status"] = "False".into();
+        }
+    }
+
+    /// The tenant has no pods.
+    fn sleeps(&mut self, cluster: &str) {
+        let live = self.observed.objects.get_mut(&ObjectKey::namespaced(Kind::Cluster, "team-a", cluster)).unwrap();
+        live["status"]["conditions"] = json!([{"type": "Available", "status": "False", "reason": "Asleep"}]);
     }
 
     /// The installation there is being deleted.
@@ -427,6 +451,19 @@ pub(crate) fn situations() -> Vec<berth_testkit::situations::Situation> {
             w.reconcile();
             w.says("acme", phase::DEPLOYED, 0);
             w.leaves("acme");
+        }),
+        ("a Cluster has all places, and another one waits", |w| {
+            w.app.spec.max_concurrent = 1;
+            w.cluster("team-a", "beta");
+            w.says("acme", phase::DEPLOYED, 0);
+            w.leaves("acme");
+            w.app.spec.cluster_selector = None;
+            w.app.spec.cluster_refs = vec![NamedCluster { name: "beta".into(), namespace: Some("team-a".into()) }];
+        }),
+        ("it failed in a Cluster that sleeps by now", |w| {
+            w.says("acme", phase::WAITING, 1);
+            w.fails_with("acme", "UPGRADE FAILED: no", false);
+            w.sleeps("acme");
         }),
         ("it names a Cluster that does not exist", |w| {
             w.app.spec.cluster_selector = None;

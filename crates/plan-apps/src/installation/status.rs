@@ -4,7 +4,7 @@ use super::input::InstallationInput;
 use super::plan::{InstallationPlan, JobResult};
 use super::{drift, job};
 use berth_api::app::{AppInstallationStatus, DriftMode, DriftStatus, ReleaseStatus, phase};
-use berth_api::apps::{Deployed, Outcome};
+use berth_api::apps::{At, Deployed, Outcome};
 use berth_api::conditions::{Reason, Verdict};
 use berth_plan::{Failure, verdicts};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -26,7 +26,7 @@ pub(super) fn status(
         new.asked = Some(asked.clone());
         // Whatever its Job comes to, what was asked for before is not known to be there any more.
         new.release = new.release.map(|release| ReleaseStatus { asked: String::new(), ..release });
-        (new.failures, new.failed_at, new.message) = (None, None, None);
+        (new.failures, new.failed_at, new.message, new.foreign) = (None, None, None, None);
         // What was found is of what was there before.
         let request = new.drift.take().and_then(|drift| drift.request);
         new.drift = request.map(|request| DriftStatus { request: Some(request), ..DriftStatus::default() });
@@ -60,6 +60,7 @@ fn record(input: InstallationInput<'_>, status: &mut AppInstallationStatus, resu
             status.failures = Some(status.failures.unwrap_or_default().saturating_add(1));
             status.failed_at = Some(Time(input.now));
             status.message = Some(failure.message.clone());
+            status.foreign = (failure.at == At::Foreign).then_some(true);
             if !input.is_deleted() {
                 status.phase = Some(phase::FAILED.to_owned());
             }
@@ -67,11 +68,11 @@ fn record(input: InstallationInput<'_>, status: &mut AppInstallationStatus, resu
         Outcome::Uninstalled => {
             // Nothing was asked for: nothing is to be uninstalled any more.
             (status.asked, status.release) = (None, None);
-            (status.failures, status.failed_at, status.message) = (None, None, None);
+            (status.failures, status.failed_at, status.message, status.foreign) = (None, None, None, None);
         }
         Outcome::Deployed(deployed) => {
             status.release = Some(release(input, deployed, &result.asked, status.release.take()));
-            (status.failures, status.failed_at) = (None, None);
+            (status.failures, status.failed_at, status.foreign) = (None, None, None);
             status.message = Some(deployed.mended.clone()).filter(|mended| !mended.is_empty());
             // It may be of a spec from before its Job began: who goes by it would take a change for deployed that has not come.
             let is_newest = job::asked(input).is_some_and(|asked| asked.digest == result.asked);
