@@ -1,6 +1,7 @@
 //! The plan for an `App`: an `AppInstallation` for each `Cluster` that it is for, so many at once.
 
 mod after;
+mod removal;
 mod rollout;
 mod status;
 mod tenant;
@@ -26,6 +27,7 @@ use berth_plan::{Input, Observed, Planner};
 use berth_render::{Kind, Object, ObjectKey};
 use jiff::SignedDuration;
 use kube_core::ResourceExt;
+use removal::Removal;
 use rollout::{Decision, Place, Step, There, decide};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -42,6 +44,8 @@ pub struct AppPlan {
     tenants: Vec<InTenant>,
     /// Others are held back by failures.
     held: bool,
+    /// What becomes of those that are not selected any more.
+    removal: Removal,
     /// The first wave that is not through, from 0. None: there are no waves, or all are.
     wave: Option<usize>,
     /// `Cluster`s that are named, and are not there.
@@ -78,7 +82,12 @@ impl Planner for AppPlanner {
             lacks: before.lacks(key).is_some(),
             ..place(input, key, *cluster, there.as_ref())
         };
-        let places: Vec<Place> = all.iter().map(place).collect();
+        let mut places: Vec<Place> = all.iter().map(place).collect();
+        let with_place = all.iter().zip(&places).map(|((key, (_, there)), place)| (key, place, there.as_ref()));
+        let removal = removal::judge(input, with_place);
+        for (key, place) in all.keys().zip(&mut places) {
+            place.stays = removal.stays.contains(key);
+        }
         let count = |number: i32| usize::try_from(number).unwrap_or(1).max(1);
         let Decision { steps, held, wave } = decide(&places, count(spec.max_concurrent), count(spec.max_failed));
         // What is refused changes nothing that is there.
@@ -102,6 +111,8 @@ impl Planner for AppPlanner {
             stage.state = State::waiting(format!("its AppInstallations to be gone: {}", all.len()));
         }
         (out.held, out.missing) = (held, missing);
+        // What is confirmed is put on record, and done then.
+        let is_recorded = removal.stays.is_empty() || removal.asks;
         out.wave = wave.filter(|_| !spec.waves.is_empty());
         out.plan.finished = input.is_deleted() && all.is_empty();
         let at_rest = out.tenants.iter().all(|tenant| tenant.state == AppState::Deployed);
@@ -110,7 +121,8 @@ impl Planner for AppPlanner {
             there.is_none() && cluster.is_some_and(|c| waves::since(c).is_none())
         };
         let is_held_up = is_held_up || all.values().any(is_new);
-        out.requeue_after = Some(match (stage.actions.is_empty(), at_rest) {
+        out.removal = removal;
+        out.requeue_after = Some(match (stage.actions.is_empty() && is_recorded, at_rest) {
             (false, _) => SOON,
             (true, true) => AT_REST,
             // Of those of others it is not told.
@@ -201,6 +213,7 @@ fn place(input: Input<'_, App>, key: &ObjectKey, cluster: Option<&Value>, there:
         there,
         lacks: false,
         wave: cluster.map_or(0, |cluster| wave_of(&input.object.spec, &labels_of(cluster))),
+        stays: false,
         is_away: live.is_some_and(waves::is_away),
         rests: live.and_then(waves::rests),
         is_young: cluster.is_some_and(|cluster| waves::is_younger(cluster, input.object)),

@@ -21,6 +21,8 @@ pub(super) struct Place {
     pub(super) is_away: bool,
     /// It is away since somebody meant it to be.
     pub(super) rests: Option<Rest>,
+    /// It is not meant any more, and keeps it until a person has confirmed that.
+    pub(super) stays: bool,
     /// It is younger than the app: nothing that it has can break.
     pub(super) is_young: bool,
 }
@@ -138,6 +140,7 @@ pub(super) fn decide(places: &[Place], at_once: usize, failures: usize) -> Decis
         match place.there {
             Some(there) if there.state == AppState::Deleting => Step::None,
             Some(there) if there.is_of_former => Step::Delete,
+            Some(_) if place.stays => Step::None,
             Some(_) if !place.wanted => take(Step::Delete),
             Some(there) if there.is_newest => Step::None,
             None if !place.wanted => Step::None,

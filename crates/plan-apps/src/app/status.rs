@@ -1,7 +1,7 @@
 //! What an `App` says of itself.
 
 use super::tenant::named;
-use super::{AppPlan, InTenant, waves};
+use super::{AppPlan, InTenant, removal, waves};
 use berth_api::App;
 use berth_api::app::{AppInCluster, AppState, AppStatus};
 use berth_api::conditions::{Reason, Verdict};
@@ -28,6 +28,7 @@ pub(super) fn status(input: Input<'_, App>, planned: &AppPlan, failure: Option<&
         queued: count(AppState::Queued),
         deleting: count(AppState::Deleting),
         wave: planned.wave.and_then(|wave| i64::try_from(wave + 1).ok()),
+        confirmed: i64::try_from(planned.removal.confirmed).ok().filter(|confirmed| *confirmed > 0),
         drifted: i64::try_from(planned.tenants.iter().filter(|tenant| tenant.drifted).count()).ok(),
         clusters: listed.into_iter().take(LISTED).map(listed_as).collect(),
         conditions: verdicts::publish(&old.conditions, said(input, planned, failure), generation, input.now, false),
@@ -66,8 +67,13 @@ fn said(input: Input<'_, App>, planned: &AppPlan, failure: Option<&Failure>) -> 
     if problem.is_some() {
         return verdicts::under_way(problem, "waiting");
     }
-    if let Some(failed) = failed(input, planned) {
-        return verdicts::both(Some(false), true, Reason::AppFailed, failed);
+    match (removal::said(input, &planned.removal), failed(input, planned)) {
+        (Some(held), Some(failed)) => {
+            return verdicts::both(Some(false), true, Reason::AppFailed, format!("{held}. It has {failed}"));
+        }
+        (Some(held), None) => return verdicts::both(Some(false), false, Reason::ConfirmationRequired, held),
+        (None, Some(failed)) => return verdicts::both(Some(false), true, Reason::AppFailed, failed),
+        (None, None) => {}
     }
     if let Some(missing) = planned.missing.first() {
         let message = format!("spec.clusterRefs: {missing} does not exist: create it, or correct the name");

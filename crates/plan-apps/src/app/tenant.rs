@@ -111,6 +111,10 @@ pub(super) fn in_tenant(
     if !there.is_newest && there.state != AppState::Deleting && wanted {
         return queued("it has an older spec, and its turn has not come");
     }
+    if place.stays && there.state != AppState::Deleting {
+        let message = "it is not selected any more; that it loses this waits for a confirmation".to_owned();
+        return InTenant { message, ..queued("") };
+    }
     let unknown = AppInstallationStatus::default();
     let status = installation.status.as_ref().unwrap_or(&unknown);
     let said = find(&status.conditions, ConditionType::Ready).filter(|_| is_observed(installation));

@@ -1,5 +1,6 @@
 //! What an `App` does in each situation, from observation to status.
 
+mod removal;
 mod words;
 
 use super::*;
@@ -464,6 +465,18 @@ pub(crate) fn situations() -> Vec<berth_testkit::situations::Situation> {
             w.says("acme", phase::WAITING, 1);
             w.fails_with("acme", "UPGRADE FAILED: no", false);
             w.sleeps("acme");
+        }),
+        ("it selects four Clusters no more, and changes two at once", |w| {
+            *w = removal::in_four();
+            removal::deselects(w);
+        }),
+        ("it selects four Clusters no more, and fails in another one", |w| {
+            *w = removal::in_four();
+            w.cluster("team-b", "beta");
+            w.reconcile();
+            w.says("beta", phase::FAILED, 1);
+            w.app.spec.cluster_selector = None;
+            w.app.spec.cluster_refs = vec![NamedCluster { name: "beta".into(), namespace: Some("team-b".into()) }];
         }),
         ("it names a Cluster that does not exist", |w| {
             w.app.spec.cluster_selector = None;

@@ -1,9 +1,10 @@
 //! What an `AppInstallation` says of itself.
 
 use super::input::InstallationInput;
+use super::keep::on_removal;
 use super::plan::{InstallationPlan, JobResult};
 use super::{drift, job};
-use berth_api::app::{AppInstallationStatus, DriftMode, DriftStatus, ReleaseStatus, phase};
+use berth_api::app::{AppInstallationStatus, DriftMode, DriftStatus, OnRemoval, ReleaseStatus, phase};
 use berth_api::apps::{At, Deployed, Outcome};
 use berth_api::conditions::{Reason, Verdict};
 use berth_plan::{Failure, verdicts};
@@ -38,6 +39,7 @@ pub(super) fn status(
     if let Some(result) = &planned.result {
         record(input, &mut new, result);
     }
+    new.on_removal = Some(on_removal(input)).filter(|it| *it != OnRemoval::default());
     let spec = &input.object.spec.release.drift;
     if spec.mode == DriftMode::Ignore {
         (new.drift, new.check) = (None, None);

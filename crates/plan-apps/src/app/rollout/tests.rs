@@ -77,6 +77,7 @@ fn a_failure_of_one_that_rests_or_has_somebody_elses_release_holds_nobody_up() {
         (Place { rests: Some(Rest::Asleep), ..away.clone() }, Step::Create),
         (Place { rests: Some(Rest::Paused), ..away.clone() }, Step::Create),
         (foreign, Step::Create),
+        (Place { wanted: false, stays: true, ..wanted(Some(FAILED)) }, Step::Create),
     ] {
         for failures in [1, 2] {
             assert_eq!(steps(&[failed.clone(), later.clone()], 9, failures)[1], step, "{failed:?}");
@@ -86,12 +87,14 @@ fn a_failure_of_one_that_rests_or_has_somebody_elses_release_holds_nobody_up() {
 }
 
 #[test]
-fn what_is_to_go_from_a_tenant_that_is_away_takes_no_place() {
+fn what_is_to_go_from_a_tenant_that_is_away_takes_no_place_and_what_waits_for_a_person_stays() {
     let goes = Place { wanted: false, ..wanted(Some(There { state: AppState::Deleting, ..NEWEST })) };
     let new = wanted(None);
     assert_eq!(steps(&[goes.clone(), new.clone()], 1, 1), [Step::None, Step::None]);
     let away = Place { is_away: true, ..goes };
     assert_eq!(steps(&[away.clone(), away, new.clone()], 1, 1), [Step::None, Step::None, Step::Create]);
+    let stays = Place { wanted: false, stays: true, ..wanted(Some(NEWEST)) };
+    assert_eq!(steps(&[stays, new], 1, 1), [Step::None, Step::Create], "nor that");
 }
 
 #[test]
