@@ -23,6 +23,7 @@ pub(super) fn status(
         phase: Some(planned.phase.to_owned()),
         ..old.clone()
     };
+    new.failed_at = new.failed_at.map(|at| Time(at.0.min(input.now)));
     if let Some(asked) = &planned.asked {
         new.asked = Some(asked.clone());
         // Whatever its Job comes to, what was asked for before is not known to be there any more.

@@ -1,5 +1,6 @@
 //! What an `AppInstallation` does in each situation, from observation to status.
 
+mod clock;
 mod drift;
 mod keep;
 pub(crate) mod messages;
