@@ -16,7 +16,7 @@ pub use waves::{name as wave_name, of as wave_of};
 use crate::requeue::{AT_REST, SLOW, WAITING};
 use crate::values;
 use after::Before;
-use berth_api::app::{AppInstallationSpec, AppState, AppStatus, InstalledApp, InstalledIn};
+use berth_api::app::{AppInstallationSpec, AppState, AppStatus, InstalledApp, InstalledIn, OnRemoval};
 use berth_api::conditions::Reason;
 use berth_api::{App, AppInstallation, labels, names};
 use berth_plan::apps::{digest, has_failed, is_observed, labels_of, runs};
@@ -32,6 +32,9 @@ use rollout::{Decision, Place, Step, There, decide};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use tenant::{InTenant, Queue, in_tenant};
+
+/// What a deletion waits for, as long as there are no Jobs.
+const OFF: &str = ". Apps are switched off, so nothing is uninstalled: set apps.enabled to true in the values of Berth's chart, or spec.onRemoval to Keep, with which all releases stay";
 
 /// A plan, and what the status needs beside it.
 #[derive(Clone, Debug, Default)]
@@ -108,7 +111,9 @@ impl Planner for AppPlanner {
         if let Some(refused) = refused {
             stage.state = refused;
         } else if input.is_deleted() && !all.is_empty() {
-            stage.state = State::waiting(format!("its AppInstallations to be gone: {}", all.len()));
+            let apps = &input.settings.apps;
+            let off = if apps.are_enabled() || spec.on_removal == OnRemoval::Keep { "" } else { OFF };
+            stage.state = State::waiting(format!("its AppInstallations to be gone: {}{off}", all.len()));
         }
         (out.held, out.missing) = (held, missing);
         // What is confirmed is put on record, and done then.
@@ -147,8 +152,7 @@ impl Planner for AppPlanner {
 fn refused(input: Input<'_, App>) -> Option<State> {
     let apps = &input.settings.apps;
     if !apps.are_enabled() {
-        let message =
-            "the operator was started without an image for apps: set apps.image in the values of Berth's chart";
+        let message = "apps are switched off: set apps.enabled to true in the values of Berth's chart";
         return Some(State::blocked(Reason::NotAllowed, message));
     }
     let spec = &input.object.spec;

@@ -527,6 +527,11 @@ pub(crate) fn situations() -> Vec<berth_testkit::situations::Situation> {
             w.app.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-31T12:00:00Z")).unwrap());
             w.leaves("acme");
         }),
+        ("it is deleted while apps are switched off", |w| {
+            w.app.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-31T12:00:00Z")).unwrap());
+            w.leaves("acme");
+            w.settings.apps.image.clear();
+        }),
     ];
     let situation = |(text, change): &(&'static str, Change)| {
         let mut world = Fixture::new(OPERATOR);

@@ -83,3 +83,19 @@ fn what_is_to_be_uninstalled_from_those_that_sleep_keeps_nobody_waiting() {
     it.reconcile();
     assert_eq!(it.installed(), ["team-a/a", "team-a/b"]);
 }
+
+#[test]
+fn a_deletion_says_that_it_waits_for_apps_to_be_switched_on() {
+    let mut it = Fixture::new(OPERATOR);
+    it.cluster("team-a", "a");
+    it.reconcile();
+    it.app.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-31T12:00:00Z")).unwrap());
+    it.leaves("a");
+    it.settings.apps.image.clear();
+    it.reconcile();
+    assert!(
+        it.ready().contains("set apps.enabled to true") && it.ready().contains("onRemoval to Keep"),
+        "{}",
+        it.ready()
+    );
+}
