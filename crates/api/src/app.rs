@@ -17,6 +17,9 @@ pub use drift::{AppDrift, CheckStatus, Drift, DriftIgnore, DriftMode, DriftStatu
 /// Type of a Secret with values, or with the login or the CAs of a registry: by it its owner says that Berth may read it.
 pub const APP_SECRET: &str = "berth.dev/app";
 
+/// What there is instead of another namespace or name of the release.
+const ANOTHER: &str = "App, as docs/apps.md says under Stop managing it, or rename it";
+
 /// A Helm chart in `Cluster`s: in those of its namespace, or in the operator's namespace in all. Berth makes an `AppInstallation` for each, and
 /// a Job beside that tenant's control plane installs, upgrades or uninstalls it. Where charts of Apps in teams' namespaces may come from is for
 /// the platform team to say (chart value `writers.apps.sources`).
@@ -47,12 +50,13 @@ pub const APP_SECRET: &str = "berth.dev/app";
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = json!([
     cel::one_of("", &["clusterSelector", "clusterRefs"]),
-    cel::immutable("namespace", "App"),
-    cel::immutable("releaseName", "App"),
+    cel::immutable("namespace", ANOTHER),
+    cel::immutable("releaseName", ANOTHER),
     {"rule": "!has(self.onFailure) || self.onFailure != 'Rollback' || (has(self.wait) && self.wait)", "message": "onFailure: Rollback goes with wait: true, since without it nothing that comes later counts as a failure"}
 ])))]
 pub struct AppSpec {
-    /// The `Cluster`s, by their labels. An empty selector is all of them. One that fits no more has the app uninstalled.
+    /// The `Cluster`s, by their labels. An empty selector is all of them. One that fits no more loses the app (`onRemoval`). If more than `maxConcurrent`
+    /// would at once, that waits until the annotation `berth.dev/confirm-removal` of this App has their number.
     pub cluster_selector: Option<ClusterSelector>,
     /// The `Cluster`s, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -64,7 +68,8 @@ pub struct AppSpec {
     #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub after: Vec<OtherApp>,
     /// Waves, in their order: a change gets to the `Cluster`s of one once all of those before it are through, which means that each of their
-    /// `Cluster`s has it as the spec says, or sleeps, is paused or does not answer. A `Cluster` is in the first one that fits it. Those that
+    /// `Cluster`s has it as the spec says, or sleeps, is paused or does not answer. One where it has failed and that does not answer is not through. A
+    /// `Cluster` is in the first one that fits it. Those that
     /// fit none come last, as one more. A `Cluster` whose tenant is
     /// younger than the App (`status.since`), and does not have it yet, waits for no wave. Default: all at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -74,6 +79,11 @@ pub struct AppSpec {
     /// `Cluster` says why. Nothing else of the `Cluster` waits for it. Default false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub required: bool,
+    /// What becomes of the release in a `Cluster` that is not selected any more, and in all once this App is deleted. Uninstall: a Job uninstalls it. Keep: it
+    /// stays as it is, and nobody looks after it; an App of the same name takes it up again, and any other with `adopt`. It counts at once, and as it
+    /// is when the `Cluster` loses the App. Default Uninstall.
+    #[serde(default, skip_serializing_if = "OnRemoval::is_uninstall")]
+    pub on_removal: OnRemoval,
     /// What each of them gets.
     #[serde(flatten)]
     pub release: AppRelease,
@@ -81,7 +91,8 @@ pub struct AppSpec {
     #[serde(default = "ten", skip_serializing_if = "is_ten")]
     #[schemars(range(min = 1, max = 200))]
     pub max_concurrent: i32,
-    /// Once so many `Cluster`s have failed at the newest spec, no other one gets it, until the spec changes or one of them succeeds. Default 1.
+    /// Once so many `Cluster`s have failed at the newest spec, no other one gets it, until the spec changes or one of them succeeds. One that sleeps or is
+    /// paused does not count, nor one that has a release of that name which is somebody else's. Default 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[schemars(range(min = 1, max = 10000))]
     pub max_failed: i32,
@@ -255,6 +266,23 @@ impl OnFailure {
     }
 }
 
+/// What becomes of a release that is not to be there any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum OnRemoval {
+    /// It is uninstalled.
+    #[default]
+    Uninstall,
+    /// It stays.
+    Keep,
+}
+
+impl OnRemoval {
+    /// Whether it is the default, which is not written.
+    pub fn is_uninstall(&self) -> bool {
+        *self == Self::Uninstall
+    }
+}
+
 /// How far an App is.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -279,6 +307,8 @@ pub struct AppStatus {
     /// Which wave it is at, from 1: the first that is not through. The last are the `Cluster`s that fit none of `spec.waves`. None: there are no
     /// waves, or all are through.
     pub wave: Option<i64>,
+    /// Of those that are not selected any more so many may lose it, as a person has confirmed (annotation `berth.dev/confirm-removal`).
+    pub confirmed: Option<i64>,
     /// Those where something is not as Helm left it, and was not set back (`spec.drift`).
     pub drifted: Option<i64>,
     /// Digest of the values in the ConfigMaps of `spec.valuesFrom`, as they were when all of them could be used last. None: it names no ConfigMap, or
@@ -431,6 +461,10 @@ pub struct AppInstallationStatus {
     pub failed_at: Option<Time>,
     /// Why, in the words of Helm or of `berth-apps`.
     pub message: Option<String>,
+    /// It failed since a release of that name is there which is not of this App.
+    pub foreign: Option<bool>,
+    /// What the App says of its removal (`spec.onRemoval`), as far as it is known: for the case that the App is gone first. None: Uninstall.
+    pub on_removal: Option<OnRemoval>,
     /// UID of the Job whose result this is. It is deleted then.
     pub job: Option<String>,
     /// What was found when drift was looked for last.

@@ -1,9 +1,13 @@
 //! What an `App` does in each situation, from observation to status.
 
+mod removal;
+mod words;
+
 use super::*;
 use berth_api::app::{
     AppChart, AppConfigMap, AppInstallationStatus, AppRelease, AppSpec, AppValues, AppWave, OtherApp, phase,
 };
+use berth_api::conditions::{self, ConditionType};
 use berth_api::selector::{ClusterSelector, NamedCluster};
 use berth_plan::{Observed, Settings};
 
@@ -100,6 +104,27 @@ impl Fixture {
             ..AppInstallationStatus::default()
         };
         live["status"] = serde_json::to_value(status).unwrap();
+    }
+
+    /// What a Job came to there.
+    fn fails_with(&mut self, cluster: &str, message: &str, foreign: bool) {
+        let of = |(key, live): &(&ObjectKey, &mut Value)| {
+            key.kind == Kind::AppInstallation && live["spec"]["cluster"]["name"] == cluster
+        };
+        let (_, live) = self.observed.objects.iter_mut().find(of).expect(cluster);
+        live["status"]["message"] = message.into();
+        live["status"]["foreign"] = foreign.into();
+        let cluster = ObjectKey::namespaced(Kind::Cluster, "team-a", cluster);
+        if live["status"]["phase"] == phase::WAITING {
+            let live = self.observed.objects.get_mut(&cluster).unwrap();
+            live["status"]["conditions"][0]["status"] = "False".into();
+        }
+    }
+
+    /// The tenant has no pods.
+    fn sleeps(&mut self, cluster: &str) {
+        let live = self.observed.objects.get_mut(&ObjectKey::namespaced(Kind::Cluster, "team-a", cluster)).unwrap();
+        live["status"]["conditions"] = json!([{"type": "Available", "status": "False", "reason": "Asleep"}]);
     }
 
     /// The installation there is being deleted.
@@ -603,6 +628,31 @@ pub(crate) fn situations() -> Vec<berth_testkit::situations::Situation> {
             w.says("acme", phase::DEPLOYED, 0);
             w.leaves("acme");
         }),
+        ("a Cluster has all places, and another one waits", |w| {
+            w.app.spec.max_concurrent = 1;
+            w.cluster("team-a", "beta");
+            w.says("acme", phase::DEPLOYED, 0);
+            w.leaves("acme");
+            w.app.spec.cluster_selector = None;
+            w.app.spec.cluster_refs = vec![NamedCluster { name: "beta".into(), namespace: Some("team-a".into()) }];
+        }),
+        ("it failed in a Cluster that sleeps by now", |w| {
+            w.says("acme", phase::WAITING, 1);
+            w.fails_with("acme", "UPGRADE FAILED: no", false);
+            w.sleeps("acme");
+        }),
+        ("it selects four Clusters no more, and changes two at once", |w| {
+            *w = removal::in_four();
+            removal::deselects(w);
+        }),
+        ("it selects four Clusters no more, and fails in another one", |w| {
+            *w = removal::in_four();
+            w.cluster("team-b", "beta");
+            w.reconcile();
+            w.says("beta", phase::FAILED, 1);
+            w.app.spec.cluster_selector = None;
+            w.app.spec.cluster_refs = vec![NamedCluster { name: "beta".into(), namespace: Some("team-b".into()) }];
+        }),
         ("it names a Cluster that does not exist", |w| {
             w.app.spec.cluster_selector = None;
             w.app.spec.cluster_refs = vec![NamedCluster { name: "gone".into(), namespace: Some("team-a".into()) }];
@@ -660,6 +710,11 @@ pub(crate) fn situations() -> Vec<berth_testkit::situations::Situation> {
         ("it is deleted", |w| {
             w.app.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-31T12:00:00Z")).unwrap());
             w.leaves("acme");
+        }),
+        ("it is deleted while apps are switched off", |w| {
+            w.app.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-31T12:00:00Z")).unwrap());
+            w.leaves("acme");
+            w.settings.apps.image.clear();
         }),
     ];
     let situation = |(text, change): &(&'static str, Change)| {

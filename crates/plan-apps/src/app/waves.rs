@@ -1,5 +1,6 @@
 //! In which wave a `Cluster` is, and what else of it says when it gets an app.
 
+use super::rollout::Rest;
 use berth_api::App;
 use berth_api::app::AppSpec;
 use berth_api::conditions::{ConditionType, Reason};
@@ -38,6 +39,18 @@ pub(super) fn is_away(cluster: &Value) -> bool {
     let conditions = cluster["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
     let is_available = |c: &Value| c["type"] == ConditionType::Available.as_str() && c["status"] == "True";
     cluster["spec"]["paused"] == true || !conditions.iter().any(is_available)
+}
+
+/// Whether it is away since somebody meant it to be, so that nobody may wake it for long.
+pub(super) fn rests(cluster: &Value) -> Option<Rest> {
+    if cluster["spec"]["paused"] == true {
+        return Some(Rest::Paused);
+    }
+    let conditions = cluster["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+    let available = conditions.iter().find(|c| c["type"] == ConditionType::Available.as_str())?;
+    let reason = available["reason"].as_str().and_then(|reason| reason.parse().ok());
+    let sleeps = matches!(reason, Some(Reason::Asleep | Reason::FallingAsleep)) && available["status"] != "True";
+    sleeps.then_some(Rest::Asleep)
 }
 
 /// Since when there is the tenant. None: not known yet. Not since when there is the `Cluster`: after a restore of the meta cluster all of these are new.

@@ -22,7 +22,7 @@ pub(super) fn begin(
     if !input.settings.apps.are_enabled() {
         return State::blocked(
             Reason::NotAllowed,
-            "the operator was started without an image for apps: set apps.image in the values of Berth's chart",
+            "apps are switched off: set apps.enabled to true in the values of Berth's chart",
         );
     }
     if let (Task::Deploy(_), Some(why)) = (&asked.task, refused(input)) {

@@ -3,6 +3,7 @@
 use super::begin::begin;
 use super::input::InstallationInput;
 use super::job;
+use super::keep::keeps;
 use super::look::look_at_job;
 use super::plan::InstallationPlan;
 use super::target::Tenant;
@@ -59,7 +60,7 @@ fn state(input: InstallationInput<'_>, stage: &mut Stage, out: &mut Installation
     if let Some(state) = look_at_job(input, &target.job, stage, out, "its Job to uninstall it") {
         return state;
     }
-    if input.status().asked.is_none() {
+    if input.status().asked.is_none() || keeps(input) {
         return State::Ready;
     }
     match tenant {

@@ -56,7 +56,8 @@ impl<'a> InstallationInput<'a> {
         let status = self.status();
         let failures = status.failures.filter(|failures| *failures > 0)?;
         let minutes = 1_i64 << (failures - 1).clamp(0, 5);
-        status.failed_at?.0.checked_add(SignedDuration::from_mins(minutes.min(30))).ok()
+        // One that is ahead is of a clock that was set: it counts as now, which is on record then.
+        status.failed_at?.0.min(self.now).checked_add(SignedDuration::from_mins(minutes.min(30))).ok()
     }
 
     /// Whether it has not been deployed for longer than what is on its way takes.

@@ -6,6 +6,7 @@ mod deletion;
 mod drift;
 mod input;
 mod job;
+mod keep;
 mod look;
 mod plan;
 mod status;

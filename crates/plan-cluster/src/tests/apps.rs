@@ -217,3 +217,63 @@ fn without_an_image_for_apps_nobody_gets_rights() {
     f.rest();
     assert_eq!((rights(&f), way_out(&f)), ((false, false), None));
 }
+
+/// Helm would be left amid its work.
+#[test]
+fn rights_and_the_way_out_stay_while_a_job_works() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    f.settings.apps.image = "reg/apps:1".into();
+    let pod = Fixture::key(Kind::Pod, "acme-web");
+    let works = |f: &mut Fixture, phase: &str| {
+        let labels = json!({"app.kubernetes.io/component": names::APPS});
+        f.world.put(pod.clone(), json!({"metadata": {"labels": labels}, "status": {"phase": phase}}));
+    };
+    works(&mut f, "Running");
+    f.rest();
+    assert_eq!(rights(&f), (false, false), "a pod alone brings none");
+    f.world.remove(&pod);
+    with_an_app(&mut f);
+    f.rest();
+    works(&mut f, "Running");
+    f.settings.apps.image.clear();
+    f.rest();
+    assert!(rights(&f) == (true, true) && way_out(&f).is_some(), "apps are switched off");
+    f.world.remove(&installation());
+    f.rest();
+    assert!(rights(&f) == (true, true) && way_out(&f).is_some(), "and it is let go");
+    works(&mut f, "Succeeded");
+    f.rest();
+    f.rest();
+    assert_eq!((rights(&f), way_out(&f)), ((false, false), None));
+}
+
+#[test]
+fn an_app_that_has_not_come_says_why_in_its_own_words() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    let says_of = |f: &mut Fixture, clusters: Value| {
+        requires(f, |app| {
+            app["status"] = json!({"observedGeneration": 1, "clusters": clusters, "conditions": [{
+                "type": "Ready", "status": "False", "reason": "AppFailed", "lastTransitionTime": "2026-01-01T00:00:00Z",
+                "message": "failed in team-b/x",
+            }]});
+        });
+        f.reconcile();
+        says(f, "AppsReady")
+    };
+    let told = json!([{"namespace": "team-a", "name": "acme", "state": "Queued", "message": "it waits for wave 1"}]);
+    let begins = "False AppsNotReady: App berth-system/net is not installed yet: it";
+    assert_eq!(says_of(&mut f, told), format!("{begins} waits for wave 1"));
+    assert_eq!(
+        says_of(&mut f, json!([])),
+        format!("{begins}s turn has not come, or it comes after another App. The App says: failed in team-b/x")
+    );
+    installation_says(&mut f, "Deleting", Some(1), "");
+    let name = names::app_installation("berth-system", "net", "acme");
+    let key = ObjectKey::namespaced(Kind::AppInstallation, "team-a", name);
+    f.world.observed.objects.get_mut(&key).unwrap()["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    f.reconcile();
+    assert_eq!(
+        says(&f, "AppsReady"),
+        "False AppsNotReady: App berth-system/net is being uninstalled, and is installed anew after that"
+    );
+}

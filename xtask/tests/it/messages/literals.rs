@@ -48,6 +48,8 @@ const NOT_SHOWN: &[(&str, &str, &str)] = &[
     ("plan-cluster", "the certificate in {ca}", "without the CA the API is not asked"),
     ("plan", "writers.apps.sources: ", "the operator does not start; its log says it"),
     ("plan-apps", "deployed in {count} Clusters", "the tests in app/tests.rs"),
+    ("plan-apps", "it is not selected any more; that it loses", "the tests in app/tests/removal.rs"),
+    ("plan-apps", "{turn}: failed in {failed}", "the tests in app/tests/words.rs"),
     ("plan-apps", "a Job is about to begin", "`kubectl berth plan`"),
     ("plan-apps", "the right to read what is in namespace {}", "the right that lacks is said in its place"),
     ("plan-apps", "what is asked for to be recorded", "it is recorded in the same reconcile"),

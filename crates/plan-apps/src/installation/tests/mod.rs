@@ -1,6 +1,8 @@
 //! What an `AppInstallation` does in each situation, from observation to status.
 
+mod clock;
 mod drift;
+mod keep;
 pub(crate) mod messages;
 
 use super::input::ON_ITS_WAY;

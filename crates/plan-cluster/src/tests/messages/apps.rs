@@ -13,6 +13,22 @@ pub(super) const APPS: &[Case] = &[
             }]});
         });
     }),
+    ("an App that it has to have is held back by failures elsewhere", |f| {
+        requires(f, |app| {
+            app["status"] = json!({"observedGeneration": 1, "conditions": [{
+                "type": "Ready", "status": "False", "reason": "AppFailed", "lastTransitionTime": "2026-01-01T00:00:00Z",
+                "message": "failed in team-b/beta",
+            }]});
+        });
+    }),
+    ("an App that it has to have is being uninstalled", |f| {
+        requires(f, |_| {});
+        installation_says(f, "Deleting", Some(1), "");
+        let name = names::app_installation("berth-system", "net", "acme");
+        let key = ObjectKey::namespaced(Kind::AppInstallation, "team-a", name);
+        let live = f.world.observed.objects.get_mut(&key).unwrap();
+        live["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    }),
     ("an App that it has to have is about to come", |f| {
         requires(f, |_| {});
         installation_says(f, "Running", None, "");
