@@ -53,10 +53,10 @@ pub(crate) struct Tenant<'a> {
 
 impl<'a> Tenant<'a> {
     /// A pod of a Job of that component which has not ended.
-    pub(crate) fn pod_at_work(&self, component: &str) -> Option<&str> {
+    pub(crate) fn pod_at_work(&self, component: &str) -> Option<String> {
         let works = |pod: &Value| !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
         let mut pods = workload::pods_of(self.observed, &self.cp_namespace, labels::COMPONENT, component);
-        pods.find(|(_, pod)| works(pod)).map(|(key, _)| &*key.name)
+        pods.find(|(_, pod)| works(pod)).map(|(key, _)| key.name.clone())
     }
 
     pub(crate) fn new(input: Input<'a>) -> Self {

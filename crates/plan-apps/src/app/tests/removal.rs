@@ -3,9 +3,9 @@
 use super::*;
 use berth_api::app::OnRemoval;
 
-fn nobody() -> Option<ClusterSelector> {
+fn nobody() -> ClusterSelector {
     let match_labels = [("env".to_owned(), "test".to_owned())].into();
-    Some(ClusterSelector { match_labels, ..ClusterSelector::default() })
+    ClusterSelector { match_labels, ..ClusterSelector::default() }
 }
 
 /// Deployed in four `Cluster`s; two change at once.
@@ -23,7 +23,7 @@ pub(super) fn in_four() -> Fixture {
 }
 
 pub(super) fn deselects(it: &mut Fixture) {
-    it.app.spec.cluster_selector = nobody();
+    it.app.spec.cluster_selector = Some(nobody());
 }
 
 fn confirms(it: &mut Fixture, count: &str) {
