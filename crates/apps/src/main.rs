@@ -63,7 +63,7 @@ fn task(place: &Place) -> Result<Outcome, Problem> {
     let helm = Helm::new(place)?;
     match task {
         Task::Deploy(task) => deploy::run(&task, &helm, place).map(Outcome::Deployed),
-        Task::Uninstall(task) => uninstall::run(&task, &helm).map(|()| Outcome::Uninstalled),
+        Task::Uninstall(task) => uninstall::run(&task, &helm, place).map(|()| Outcome::Uninstalled),
         Task::Check(task) => drift::run(&task, &helm, place).map(Outcome::Checked),
     }
 }

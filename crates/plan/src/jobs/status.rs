@@ -76,7 +76,8 @@ impl JobOwner<'_> {
 
     /// How one ends that has not ended by its deadline: nobody counts its time, or `spec.suspend` stopped it.
     fn overdue<S: Said>(&self, key: &ObjectKey, job: &Value) -> Option<Failure<S::At>> {
-        let deadline = self.kind.deadline;
+        // Its own: that of the kind may follow a field that was changed since.
+        let deadline = job["spec"]["activeDeadlineSeconds"].as_i64().unwrap_or(self.kind.deadline);
         // One that writes to a member's volume may do so still, whoever gives it up.
         if age(job, self.now).as_secs() < deadline + GRACE || (self.kind.outlasts)(job) {
             return None;
