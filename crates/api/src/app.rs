@@ -149,14 +149,16 @@ pub struct AppRelease {
     /// plugin. Default false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub wait: bool,
-    /// How long Helm may take for one step, in seconds: with hooks, and with `wait` until all is ready. Default 300.
+    /// How long Helm may take for one step, in seconds: each hook, and with `wait` until all is ready. One call of Helm may take three such steps and a minute, and
+    /// twice that with `onFailure: Rollback`; then it is ended. Default 300.
     #[serde(default = "five_minutes", skip_serializing_if = "is_five_minutes")]
     #[schemars(range(min = 10, max = 1200))]
     pub timeout_seconds: i64,
     /// What becomes of a change that fails. Keep: it stays as it is, for people to look at, and is tried again. Rollback: Helm sets it back. Default Keep.
     #[serde(default, skip_serializing_if = "OnFailure::is_keep")]
     pub on_failure: OnFailure,
-    /// Whether a release of that name, and objects that the chart has, are taken over if somebody else made them. Default false.
+    /// Whether a release of that name, and objects that the chart has, are taken over if somebody else made them. Once it was deployed the release goes with this
+    /// App. Also whether a release goes on from what is there if that is not what Berth deployed: set it back to false afterwards. Default false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub adopt: bool,
     /// Whether anybody looks for what others change or delete in the tenant of what Helm left there, and what becomes of it.
@@ -501,6 +503,12 @@ pub struct ReleaseStatus {
     pub chart_digest: String,
     /// SHA-256 of all values in hexadecimal.
     pub values_digest: String,
+    /// SHA-256 of what Helm records of this revision, in hexadecimal: its manifest and its hooks. The next upgrade, repair or uninstallation goes by the revision
+    /// that has it, since others may write Helm's record in the tenant. None: an earlier Berth deployed it, and the release is known by its labels.
+    pub manifest_digest: Option<String>,
+    /// Epoch of the tenant's etcd (`status.epoch` of its `EtcdCluster`) as it was deployed: after a restore Helm's record is an older one, and `manifestDigest`
+    /// does not count.
+    pub epoch: Option<i64>,
     /// Since when it is so.
     pub since: Option<Time>,
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use drift::{Check, Checked, Drifted, Ignored, Known, Object, What};
-pub use release::Release;
+pub use release::{Recorded, Release, longest_call, longest_job};
 
 /// Environment variable with the [`Task`] as JSON. It holds no secret.
 pub const TASK: &str = "BERTH_APPS_TASK";
@@ -86,6 +86,14 @@ pub struct Deploy {
     /// What fails is rolled back, or uninstalled if it was new.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub roll_back: bool,
+    /// Epoch of the tenant's etcd, which the outcome repeats: another one after a restore. 0: not known.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub epoch: i64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_zero(number: &i64) -> bool {
+    *number == 0
 }
 
 /// Values that are no secret, and count by their place among those that are.
@@ -195,6 +203,12 @@ pub struct Deployed {
     pub chart_digest: String,
     /// SHA-256 of all values in hexadecimal.
     pub values_digest: String,
+    /// SHA-256 of what Helm goes by of this revision, as [`Recorded::manifest_digest`].
+    #[serde(default)]
+    pub manifest_digest: String,
+    /// [`Deploy::epoch`].
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub epoch: i64,
     /// It was so already.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unchanged: bool,
@@ -257,16 +271,24 @@ mod tests {
 
     #[test]
     fn a_task_is_written_so() {
-        let release =
-            Release { name: "r".into(), namespace: "n".into(), installation: "u".into(), timeout: 60, adopt: false };
+        let recorded = Some(Recorded { revision: 2, manifest_digest: "d".into(), ..Recorded::default() });
+        let release = Release {
+            name: "r".into(),
+            namespace: "n".into(),
+            installation: "u".into(),
+            timeout: 60,
+            recorded,
+            ..Release::default()
+        };
         let chart = Chart { from: "oci://reg/c".into(), version: "1.0.0".into(), ..Chart::default() };
         let (values, value_files, plain) = (Map::new(), 1, vec![]);
+        let release_of = release.clone();
         let deploy =
-            Deploy { release: release.clone(), chart, values, value_files, plain, wait: true, roll_back: false };
+            Deploy { release: release_of, chart, values, value_files, plain, wait: true, roll_back: false, epoch: 1 };
         let text = serde_json::to_string(&Task::Deploy(Box::new(deploy))).unwrap();
         assert_eq!(
             text,
-            r#"{"deploy":{"release":{"name":"r","namespace":"n","installation":"u","timeout":60},"chart":{"from":"oci://reg/c","version":"1.0.0"},"valueFiles":1,"wait":true}}"#
+            r#"{"deploy":{"release":{"name":"r","namespace":"n","installation":"u","timeout":60,"recorded":{"revision":2,"manifestDigest":"d","chartDigest":"","valuesDigest":""}},"chart":{"from":"oci://reg/c","version":"1.0.0"},"valueFiles":1,"wait":true,"epoch":1}}"#
         );
         let read: Task = serde_json::from_str(&text).unwrap();
         assert_eq!(read.release(), &release);

@@ -7,14 +7,14 @@ mod manifest;
 mod report;
 
 use crate::api::{Answer, Api};
-use crate::deploy::short;
+use crate::deploy::tampering;
 use crate::helm::Helm;
 use crate::place::Place;
 use crate::problem::Problem;
-use crate::release::{self, Seen};
+use crate::release::Storage;
 use crate::secrets::Secrets;
-use crate::state::{Marks, Step, decide, is_pending, origin};
-use berth_contract::apps::{At, Check, Checked, Drifted, Object, What, files};
+use crate::state::{Revision, base, is_ours, is_pending};
+use berth_contract::apps::{At, Check, Checked, Drifted, Object, Release, What, files};
 use kinds::{Kinds, Resource};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -32,16 +32,18 @@ const LOOKS: usize = 2;
 /// The tenant does not answer, or what Helm has recorded cannot be read.
 pub fn run(task: &Check, helm: &Helm, place: &Place) -> Result<Checked, Problem> {
     let until = Instant::now() + LIMIT;
-    let seen = release::read(helm, &task.release, Duration::from_secs(place.patience))?;
-    // None of Berth's is: it may be a person's upgrade that runs, and to roll that back would do harm.
-    if let Some(newest) = seen.history.last().filter(|newest| is_pending(&newest.status)) {
+    let storage = Storage::new(helm, place, &task.release)?;
+    let history = storage.read(Duration::from_secs(place.patience))?;
+    // None of Berth's is: it may be a person's upgrade that runs, and to take it for dead would do harm.
+    if let Some(newest) = history.last().filter(|newest| is_pending(&newest.status)) {
         let why = format!("release {} is {}: somebody upgrades it, or died on that", task.release.name, newest.status);
         return Err(Problem::lasting(At::Release, why));
     }
-    if let Some(replaced) = replaced(task, &seen) {
-        return Ok(Checked { replaced, ..Checked::default() });
-    }
-    let objects = manifest::read(helm, place, &task.release, seen.revision())?;
+    let there = match there(&task.release, &history) {
+        Ok(there) => there,
+        Err(replaced) => return Ok(Checked { replaced, ..Checked::default() }),
+    };
+    let objects = manifest::read(helm, place, &task.release, &storage.manifest(there)?)?;
     let api = Api::new(&place.secret.join(files::KUBECONFIG))?;
     let mut tenant = Tenant { api, kinds: Kinds::default(), task, until };
     let mut found = vec![];
@@ -61,26 +63,19 @@ pub fn run(task: &Check, helm: &Helm, place: &Place) -> Result<Checked, Problem>
     Ok(report::checked(all))
 }
 
-/// Why the release is not what was deployed. None: it is.
-fn replaced(task: &Check, seen: &Seen) -> Option<String> {
-    let wanted = Marks {
-        installation: task.release.installation.clone(),
-        chart: short(&task.chart_digest),
-        values: short(&task.values_digest),
-    };
-    let newest = seen.history.last().map(|newest| format!("revision {} is {}", newest.revision, newest.status));
-    let origin = origin(&seen.history);
-    let is_recorded = task.revision == 0 || task.revision == seen.revision();
-    let made = seen.made.unwrap_or(if is_recorded { origin } else { task.revision });
-    match (decide(&seen.history, &seen.marks, Some(made), &wanted, false), newest) {
-        (Step::Nothing, _) => None,
-        (_, None) => Some("it is not there any more".to_owned()),
-        (Step::Refuse, Some(newest)) => Some(format!("{newest}, and not of this App")),
-        // Helm hands labels on to what somebody upgrades by hand.
-        (_, Some(newest)) if seen.marks == wanted && made != origin => {
-            Some(format!("{newest}, and Berth deployed revision {made}"))
-        }
-        (_, Some(newest)) => Some(format!("{newest}, and not as Berth deployed it")),
+/// What was deployed, if that is what is there. Err: why it is not.
+fn there<'h>(release: &Release, history: &'h [Revision]) -> Result<&'h Revision, String> {
+    let Some(newest) = history.last() else { return Err("it is not there any more".to_owned()) };
+    let is = format!("revision {} is {}", newest.revision, newest.status);
+    let Some(recorded) = &release.recorded else { return Err(format!("{is}, and nobody knows what Berth deployed")) };
+    let base = base(history, Some(recorded));
+    if !is_ours(history, &release.installation, base.is_some()) {
+        return Err(format!("{is}, and not of this App"));
+    }
+    match base {
+        Some(base) if base.revision == newest.revision && newest.status == "deployed" => Ok(base),
+        Some(_) => Err(format!("{is}, and Berth deployed revision {}", recorded.revision)),
+        None => Err(format!("{is}, and {}", tampering(release, history))),
     }
 }
 
@@ -222,7 +217,7 @@ fn mend_each(found: &mut [Found], which: &[usize], mut one: impl FnMut(&mut Foun
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::Revision;
+    use berth_contract::apps::Recorded;
 
     #[test]
     fn what_was_set_back_counts_where_the_rest_was_not() {
@@ -246,58 +241,37 @@ mod tests {
         );
     }
 
-    #[test]
-    fn what_somebody_upgraded_by_hand_is_another_release_although_it_has_the_labels() {
-        let history = |of: &[(i64, &str)]| -> Vec<Revision> {
-            let one = |(revision, description): &(i64, &str)| Revision {
-                revision: *revision,
-                status: "deployed".into(),
-                description: (*description).into(),
-            };
-            of.iter().map(one).collect()
+    fn history(of: &[(i64, &str, &str)]) -> Vec<Revision> {
+        let one = |(revision, status, digest): &(i64, &str, &str)| Revision {
+            revision: *revision,
+            status: (*status).into(),
+            label: (*status).into(),
+            digest: (*digest).into(),
+            made: Some(*revision),
+            ..Revision::default()
         };
-        let of = |all: &[(i64, &str)], made, recorded| {
-            let task = Check { revision: recorded, ..Check::default() };
-            replaced(&task, &Seen { history: history(all), made, ..Seen::default() })
-        };
-        let by_hand = Some("revision 5 is deployed, and Berth deployed revision 4".to_owned());
-        let upgraded = [(4, "Upgrade complete"), (5, "Upgrade complete")];
-        assert_eq!(of(&upgraded, Some(4), 4), by_hand);
-        assert_eq!(of(&upgraded, Some(5), 4), None, "a Job died before it was recorded");
-        // One that an older Berth made does not say which it is.
-        assert_eq!(of(&upgraded, None, 4), by_hand);
-        assert_eq!(of(&upgraded, None, 5), None);
-        assert_eq!(of(&upgraded, None, 0), None);
-        // What it was rolled back to is what Berth deployed, or is not.
-        assert_eq!(of(&[(4, ""), (5, ""), (6, "Rollback to 4")], Some(4), 4), None);
-        assert_eq!(
-            of(&[(4, ""), (5, ""), (6, ""), (7, "Rollback to 5")], Some(4), 4).as_deref(),
-            Some("revision 7 is deployed, and Berth deployed revision 4")
-        );
-        assert_eq!(of(&[(4, ""), (5, "Rollback to 4"), (6, "Rollback to 5")], None, 6), None);
+        of.iter().map(one).collect()
     }
 
     #[test]
-    fn a_release_that_is_another_one_is_told_as_such() {
-        let task = Check { chart_digest: "c".into(), values_digest: "v".into(), ..Check::default() };
-        let of = |status: &str, chart: &str| {
-            let history = vec![Revision { revision: 4, status: status.into(), description: String::new() }];
-            let marks = Marks { installation: String::new(), chart: chart.into(), values: "v".into() };
-            replaced(&task, &Seen { history, marks, ..Seen::default() })
-        };
-        assert_eq!(of("deployed", "c"), None);
-        assert_eq!(of("deployed", "d").as_deref(), Some("revision 4 is deployed, and not as Berth deployed it"));
+    fn what_is_not_what_berth_deployed_is_told_as_such_and_not_compared() {
+        let recorded = Recorded { revision: 4, manifest_digest: "d4".into(), ..Recorded::default() };
+        let release = Release { name: "web".into(), recorded: Some(recorded), ..Release::default() };
+        let of = |all: &[(i64, &str, &str)]| there(&release, &history(all)).map(|there| there.revision);
+        assert_eq!(of(&[(3, "superseded", "d3"), (4, "deployed", "d4")]), Ok(4));
+        assert_eq!(of(&[(4, "superseded", "d4"), (5, "superseded", "d5"), (6, "deployed", "d4")]), Ok(6));
+        let why = |all: &[(i64, &str, &str)]| of(all).unwrap_err();
         assert_eq!(
-            of("pending-upgrade", "c").as_deref(),
-            Some("revision 4 is pending-upgrade, and not as Berth deployed it")
+            why(&[(4, "superseded", "d4"), (5, "deployed", "d5")]),
+            "revision 5 is deployed, and Berth deployed revision 4"
         );
-        assert_eq!(replaced(&task, &Seen::default()).as_deref(), Some("it is not there any more"));
-        let theirs = Check {
-            release: berth_contract::apps::Release { installation: "x".into(), ..Default::default() },
-            ..task.clone()
-        };
-        let history = vec![Revision { revision: 1, status: "deployed".into(), description: String::new() }];
-        let seen = Seen { history, ..Seen::default() };
-        assert_eq!(replaced(&theirs, &seen).as_deref(), Some("revision 1 is deployed, and not of this App"));
+        assert_eq!(why(&[(4, "failed", "d4")]), "revision 4 is failed, and Berth deployed revision 4");
+        assert!(why(&[(4, "deployed", "forged")]).contains("another content than Berth deployed"));
+        assert!(why(&[(5, "deployed", "forged")]).contains("is not there any more"));
+        assert_eq!(why(&[]), "it is not there any more");
+        let theirs = Release { installation: "x".into(), ..release.clone() };
+        let all = history(&[(4, "deployed", "d4")]);
+        assert_eq!(there(&theirs, &all).unwrap_err(), "revision 4 is deployed, and not of this App");
+        assert!(there(&Release::default(), &all).unwrap_err().contains("nobody knows"));
     }
 }

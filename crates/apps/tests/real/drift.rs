@@ -115,17 +115,21 @@ fn what_somebody_upgraded_by_hand_is_told_and_deployed_again() {
     assert_eq!(world.word().as_deref(), Some("by hand"));
     assert_eq!(replaced(&there), "revision 2 is deployed, and Berth deployed revision 1");
 
-    let asked = world.deploy(&json!({"word": "one", "more": true}));
-    let back = deployed(&world.run(&asked));
+    let values = json!({"word": "one", "more": true});
+    let back = deployed(&world.run(&world.deploy_after(&there, &values)));
+    assert!(back.mended.starts_with("revision 2 was deployed"), "{back:?}");
+    assert_eq!(world.statuses(), ["superseded", "failed", "deployed"]);
     assert_eq!((back.revision, back.unchanged, world.word().as_deref()), (3, false, Some("one")));
     assert_eq!(replaced(&back), "");
     // Rolled back to what Berth deployed it is that; to what somebody else did, it is not.
-    world.by_hand(&["rollback", "web", "1"]);
+    world.by_hand(&["rollback", "web", "2"]);
+    assert_eq!(replaced(&back), "revision 4 is deployed, and Berth deployed revision 3");
+    world.by_hand(&["rollback", "web", "3"]);
     assert_eq!(replaced(&back), "");
+    let asked = world.deploy_after(&back, &values);
     assert!(deployed(&world.run(&asked)).unchanged);
     world.by_hand(&["rollback", "web", "2"]);
-    assert_eq!(replaced(&back), "revision 5 is deployed, and Berth deployed revision 1");
-    assert_eq!(deployed(&world.run(&asked)).revision, 6);
+    assert_eq!(deployed(&world.run(&asked)).revision, 7);
     assert_eq!(world.word().as_deref(), Some("one"));
 }
 
@@ -151,7 +155,7 @@ fn what_cannot_be_set_back_is_told_with_its_reason() {
     by_hand.release.adopt = true;
     deployed(&world.run(&by_hand));
     let replaced = checked(&world.run_check(&check)).replaced;
-    assert_eq!(replaced, "revision 2 is deployed, and not as Berth deployed it");
+    assert_eq!(replaced, "revision 2 is deployed, and Berth deployed revision 1");
     assert_eq!(world.run_uninstall(), (Outcome::Uninstalled, 0));
     assert_eq!(checked(&world.run_check(&check)).replaced, "it is not there any more");
     assert_eq!(world.word(), None, "Helm's releases are made by its own task");

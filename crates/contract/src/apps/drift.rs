@@ -7,15 +7,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Check {
-    /// Which release.
+    /// Which release, as it was deployed.
     pub release: Release,
-    /// Helm's revision as it was deployed, for a release that does not say so itself. 0: not known.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub revision: i64,
-    /// SHA-256 of the chart's archive as it was deployed, in hexadecimal.
-    pub chart_digest: String,
-    /// SHA-256 of all values as they were then.
-    pub values_digest: String,
     /// What differs is set back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repair: bool,
@@ -25,11 +18,6 @@ pub struct Check {
     /// What was set back when it was looked for before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known: Vec<Known>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
-fn is_zero(number: &i64) -> bool {
-    *number == 0
 }
 
 /// Objects that others may change, or fields of theirs.
@@ -139,10 +127,10 @@ mod tests {
     #[test]
     fn a_task_and_an_outcome_are_written_so() {
         let release = Release { name: "r".into(), namespace: "n".into(), ..Release::default() };
-        let check = Check { release, revision: 3, repair: true, ..Check::default() };
+        let check = Check { release, repair: true, ..Check::default() };
         assert_eq!(
             serde_json::to_string(&Task::Check(Box::new(check))).unwrap(),
-            r#"{"check":{"release":{"name":"r","namespace":"n","installation":"","timeout":0},"revision":3,"chartDigest":"","valuesDigest":"","repair":true}}"#
+            r#"{"check":{"release":{"name":"r","namespace":"n","installation":"","timeout":0},"repair":true}}"#
         );
         let said = r#"{"checked": {"count": 1, "objects": [{"object": {"kind": "Service", "name": "web"}, "what": "Moved"}]}}"#;
         let Outcome::Checked(checked) = serde_json::from_str(said).unwrap() else { panic!("{said}") };

@@ -1,7 +1,8 @@
 //! An `AppInstallation` as it was observed.
 
 use super::target::Target;
-use berth_api::app::AppInstallationStatus;
+use berth_api::app::{AppInstallationStatus, OnFailure};
+use berth_api::apps::longest_job;
 use berth_api::conditions::{self, ConditionType};
 use berth_api::{AppInstallation, names};
 use berth_plan::Input;
@@ -12,8 +13,6 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::ops::Deref;
 
-/// How long a Job may take with all its tries, in seconds: less than its certificate lives.
-const DEADLINE: i64 = 3000;
 /// A pod that is there for so long after its grace is on a node that is down.
 const STUCK: SignedDuration = SignedDuration::from_mins(1);
 /// What the controller of the `Cluster` makes for an installation is there by then.
@@ -45,10 +44,20 @@ impl<'a> InstallationInput<'a> {
             container: "apps",
             component: names::APPS,
             known_by: owner_labels(Kind::AppInstallation),
-            deadline: DEADLINE,
+            deadline: self.deadline().as_secs(),
             outlasts: |_| false,
         };
         JobOwner::new(self.0, kind)
+    }
+
+    /// Whether Helm sets a change back that fails.
+    pub(super) fn rolls_back(&self) -> bool {
+        self.0.object.spec.release.on_failure == OnFailure::Rollback
+    }
+
+    /// How long a Job may take with all its tries: less than its certificate lives.
+    pub(super) fn deadline(&self) -> SignedDuration {
+        SignedDuration::from_secs(longest_job(self.0.object.spec.release.timeout_seconds, self.rolls_back()))
     }
 
     /// When a failed one is tried again.

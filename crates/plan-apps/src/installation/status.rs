@@ -112,6 +112,8 @@ fn release(
         app_version: Some(deployed.app_version.clone()).filter(|version| !version.is_empty()),
         chart_digest: deployed.chart_digest.clone(),
         values_digest: deployed.values_digest.clone(),
+        manifest_digest: Some(deployed.manifest_digest.clone()).filter(|digest| !digest.is_empty()),
+        epoch: Some(deployed.epoch),
         since: Some(since.unwrap_or(Time(input.now))),
     }
 }

@@ -59,16 +59,15 @@ pub(super) fn plan(
         (out.check, out.requeue_after) = (Some(check), Some(SOON));
         return;
     }
-    let check = job::check(check(input, &request), deployed);
+    let check = job::check(check(input, &request, deployed), deployed);
     let secret = owner.secret(&target.job, check.entries(input));
     // What is in the way is somebody else's, and is said once there is something to do.
     let _created = secret.and_then(|secret| owner.create(stage, check.shape(input, &target.job)?, Some(secret)));
 }
 
-/// What is to be compared.
-fn check(input: InstallationInput<'_>, request: &str) -> Check {
+/// What is to be compared: the release as the Job that deployed it would find it.
+fn check(input: InstallationInput<'_>, request: &str, deployed: &Asked) -> Check {
     let (status, drift) = (input.status(), &input.object.spec.release.drift);
-    let release = status.release.unwrap_or_default();
     let before = status.drift.filter(|before| before.request.as_deref() == Some(request)).unwrap_or_default();
     let ignored = |rule: &berth_api::app::DriftIgnore| Ignored {
         kind: rule.kind.clone(),
@@ -86,10 +85,7 @@ fn check(input: InstallationInput<'_>, request: &str) -> Check {
         leave: is_left(object),
     };
     Check {
-        release: job::release(input),
-        revision: release.revision,
-        chart_digest: release.chart_digest,
-        values_digest: release.values_digest,
+        release: deployed.task.release().clone(),
         repair: drift.mode == DriftMode::Repair,
         ignore: drift.ignore.iter().map(ignored).collect(),
         known: before.objects.iter().filter(|object| object.repairs.is_some()).map(known).collect(),

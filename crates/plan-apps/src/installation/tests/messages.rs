@@ -31,6 +31,16 @@ pub(crate) fn situations() -> Vec<Situation> {
             let message = "release web in namespace shop of the tenant is not of this App".to_owned();
             w.ends(&Outcome::Failed(Failure { at: At::Foreign, message }));
         }),
+        ("what Berth deployed was changed in Helm's record", |w| {
+            w.settle();
+            let message = "revision 3 of release web in namespace shop of the tenant has another content than Berth deployed, so Berth does not go by it. Look at it with `helm get manifest web -n shop` and `helm get hooks web -n shop`; then spec.adopt: true of the App goes on from what is there".to_owned();
+            w.ends(&Outcome::Failed(Failure { at: At::Foreign, message }));
+        }),
+        ("its hooks take too long", |w| {
+            w.settle();
+            let message = "helm upgrade did not end within 960 seconds, by hooks that each may take spec.timeoutSeconds (300) of the App: raise that, or mend what they wait for. Helm says: UPGRADE FAILED: context canceled".to_owned();
+            w.ends(&Outcome::Failed(Failure { at: At::Release, message }));
+        }),
         ("something of it was changed, and something deleted", |w| {
             looked(w, DriftMode::Report, || {
                 let changed = found(

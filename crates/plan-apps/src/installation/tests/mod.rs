@@ -8,7 +8,8 @@ pub(crate) mod messages;
 use super::input::ON_ITS_WAY;
 use super::*;
 use berth_api::app::{
-    APP_SECRET, AppChart, AppConfigMap, AppRelease, AppSecret, AppValues, InstalledApp, InstalledIn, ReadValues,
+    APP_SECRET, AppChart, AppConfigMap, AppRelease, AppSecret, AppValues, InstalledApp, InstalledIn, OnFailure,
+    ReadValues,
 };
 use berth_api::apps::{At, Deployed, Failure, Outcome, TASK, Task};
 use berth_api::conditions::{self, ConditionType};
@@ -190,12 +191,20 @@ impl Fixture {
     }
 
     fn deployed(&mut self, revision: i64) {
+        let Some(Task::Deploy(task)) = self.task() else { panic!("{:?}", self.job()) };
         self.ends(&Outcome::Deployed(Deployed {
             revision,
             chart: "web".into(),
             version: "1.0.0".into(),
+            manifest_digest: format!("digest-{revision}"),
+            epoch: task.epoch,
             ..Deployed::default()
         }));
+    }
+
+    /// The digest of what was deployed last, as its Job is told.
+    fn told(&self) -> Option<String> {
+        self.task().expect("a Job").release().recorded.clone().map(|recorded| recorded.manifest_digest)
     }
 
     fn fails(&mut self) {
@@ -255,6 +264,59 @@ fn the_pod_has_no_token_and_is_restricted_and_its_certificate_lives_for_an_hour(
     );
     assert_eq!(spec["containers"][0]["securityContext"]["readOnlyRootFilesystem"], true);
     assert!(it.job().unwrap()["spec"]["activeDeadlineSeconds"].as_i64().unwrap() < 3600);
+}
+
+#[test]
+fn what_helm_may_take_its_job_may_and_its_certificate_outlives_that() {
+    for (timeout, on_failure, seconds) in
+        [(300, OnFailure::Keep, 3000), (1200, OnFailure::Keep, 5460), (1200, OnFailure::Rollback, 9120)]
+    {
+        let mut it = Fixture::new();
+        it.change(|release| (release.timeout_seconds, release.on_failure) = (timeout, on_failure));
+        it.reconcile();
+        let planned = InstallationPlanner::plan(it.input());
+        let secret =
+            planned.plan.actions().find_map(|a| if let Action::Secret(s) = a { Some(s.clone()) } else { None });
+        let secret = secret.expect("a Secret beside the Job");
+        let [berth_plan::SecretEntry::Kubeconfig { spec, .. }] = &secret.entries[..] else { panic!("{secret:?}") };
+        assert!(spec.lifetime.as_secs() >= seconds + 600, "{:?}", spec.lifetime);
+        it.settle();
+        assert_eq!(it.job().unwrap()["spec"]["activeDeadlineSeconds"], seconds);
+        // One that began is not given up sooner since the field was changed.
+        it.change(|release| (release.timeout_seconds, release.on_failure) = (10, OnFailure::Keep));
+        it.now += SignedDuration::from_secs(seconds);
+        it.settle();
+        assert!(it.says().starts_with("Running"), "{}", it.says());
+    }
+}
+
+/// Helm's own record is in the tenant, where others write.
+#[test]
+fn each_job_is_told_what_was_deployed_last_until_the_tenant_is_restored() {
+    let mut it = Fixture::new();
+    it.settle();
+    assert_eq!(it.told(), None, "nobody knows what is there");
+    it.deployed(1);
+    it.settle();
+    it.change(|release| release.wait = true);
+    it.settle();
+    assert_eq!(it.told().as_deref(), Some("digest-1"));
+    it.fails();
+    it.settle();
+    it.now += SignedDuration::from_mins(1);
+    it.settle();
+    assert_eq!(it.told().as_deref(), Some("digest-1"), "what failed is no base of anything");
+    // A restore while the Job runs: what it says is of before.
+    it.deployed(2);
+    it.epoch(2);
+    it.settle();
+    assert_eq!(it.told(), None, "Helm's record is that of the backup");
+    it.deployed(1);
+    it.settle();
+    delete(&mut it);
+    it.settle();
+    assert!(matches!(it.task(), Some(Task::Uninstall(_))), "{:?}", it.task());
+    assert_eq!(it.told().as_deref(), Some("digest-1"));
 }
 
 #[test]
