@@ -57,12 +57,12 @@ pub(super) async fn tend(ctx: &Context, key: &ObjectKey) -> Result<Option<Signed
     Ok(is_deleted.then_some(if told.settles { SOON } else { LATER }).filter(|_| told.settles || !held_by))
 }
 
-/// None: this build cannot read it. It stays as it is, and so does what it gave.
+/// None: this build cannot read it. It stays as it is, and so does what it gave until it is deleted or over.
 fn read(ctx: &Context, key: &ObjectKey, live: &Value) -> Option<ClusterAccess> {
     match users::read(live) {
         Ok(access) => Some(access),
         Err(error) => {
-            tracing::warn!(%error, of = %key, "this version of Berth cannot read it, and changes nothing of what it gave");
+            tracing::warn!(%error, of = %key, "this version of Berth cannot read it, and changes nothing of what it gave until it is deleted or over");
             ctx.users.table.lock().read(key, None, Instant::now());
             None
         }
