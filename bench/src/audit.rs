@@ -55,6 +55,17 @@ pub(crate) fn writes(log: &Path) -> anyhow::Result<Vec<Request>> {
     Ok(requests(log)?.into_iter().filter(|r| r.sort.is_write()).collect())
 }
 
+/// How many requests fit, whoever made them. They have that text somewhere.
+pub(crate) fn count(log: &Path, text: &str, fits: impl Fn(&Value) -> bool) -> anyhow::Result<usize> {
+    let file = std::fs::File::open(log).with_context(|| format!("audit log {}", log.display()))?;
+    let mut found = 0;
+    for line in BufReader::new(file).lines() {
+        let line = line?;
+        found += usize::from(line.contains(text) && serde_json::from_str(&line).is_ok_and(|event| fits(&event)));
+    }
+    Ok(found)
+}
+
 fn request(event: &Value) -> Option<Request> {
     let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let resource = text("/objectRef/resource");

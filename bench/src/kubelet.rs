@@ -3,6 +3,7 @@
 
 use crate::backups;
 use berth_sim::{Fate, pod_status};
+use futures::future::BoxFuture;
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -10,6 +11,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
@@ -21,6 +23,9 @@ const NODE: &str = "pretended";
 
 /// How often it says that it is there.
 const HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// What is done for a pod that is bound, or goes, in place of what is pretended: also what its status says. None: it is pretended. It is asked again with each event.
+pub(crate) type Runs = Arc<dyn Fn(&Pod) -> Option<BoxFuture<'static, ()>> + Send + Sync>;
 
 /// It ends with this.
 pub(crate) struct Kubelet([JoinHandle<()>; 2]);
@@ -34,6 +39,11 @@ impl Drop for Kubelet {
 impl Kubelet {
     /// For all pods of the cluster.
     pub(crate) async fn start(client: &Client) -> anyhow::Result<Self> {
+        Self::start_with(client, Arc::new(|_| None)).await
+    }
+
+    /// Likewise, but for those that are run.
+    pub(crate) async fn start_with(client: &Client, runs: Runs) -> anyhow::Result<Self> {
         node(client).await?;
         let (lives, pods) = (client.clone(), client.clone());
         let beats = tokio::spawn(async move {
@@ -51,9 +61,9 @@ impl Kubelet {
                 _ => None,
             });
             let done = new.try_for_each_concurrent(AT_ONCE, |pod: Pod| {
-                let client = client.clone();
+                let (client, runs) = (client.clone(), runs.clone());
                 async move {
-                    say(&client, &pod).await;
+                    say(&client, &pod, &runs).await;
                     Ok::<(), std::convert::Infallible>(())
                 }
             });
@@ -96,10 +106,13 @@ async fn beat(client: &Client) -> anyhow::Result<()> {
 }
 
 /// Pods go and change meanwhile: one that is still there comes again with its next event.
-async fn say(client: &Client, pod: &Pod) {
+async fn say(client: &Client, pod: &Pod, runs: &Runs) {
     let (live, name) = (json!(pod), pod.name_any());
     let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
     if pod.metadata.deletion_timestamp.is_some() {
+        if let Some(end) = runs(pod) {
+            end.await;
+        }
         let _ = api.delete(&name, &DeleteParams::default().grace_period(0)).await;
         return;
     }
@@ -116,15 +129,34 @@ async fn say(client: &Client, pod: &Pod) {
         }
         return;
     }
-    let ended = live["status"]["phase"] == "Succeeded";
-    if let Some(status) = if ended { None } else { backups::end(pod).await } {
-        let _ = api.patch_status(&name, &PatchParams::default(), &Patch::Merge(json!({"status": status}))).await;
+    if let Some(run) = runs(pod) {
+        // Others do not wait for it.
+        tokio::spawn(run);
         return;
     }
-    if !ended && !is_ready(&live) {
-        let status = Patch::Merge(json!({"status": pod_status(&live, Fate::Ready, now())}));
-        let _ = api.patch_status(&name, &PatchParams::default(), &status).await;
+    let ended = live["status"]["phase"] == "Succeeded";
+    if let Some(status) = if ended { None } else { backups::end(pod).await } {
+        set_status(client, pod, &status).await;
+        return;
     }
+    if !ended {
+        is_well(client, pod).await;
+    }
+}
+
+/// Says that a pod runs and is ready, unless that is said.
+pub(crate) async fn is_well(client: &Client, pod: &Pod) {
+    let live = json!(pod);
+    if !is_ready(&live) {
+        set_status(client, pod, &pod_status(&live, Fate::Ready, now())).await;
+    }
+}
+
+/// A pod that is gone has none.
+pub(crate) async fn set_status(client: &Client, pod: &Pod, status: &Value) {
+    let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
+    let status = Patch::Merge(json!({"status": status}));
+    let _ = api.patch_status(&pod.name_any(), &PatchParams::default(), &status).await;
 }
 
 fn is_ready(pod: &Value) -> bool {

@@ -1,5 +1,6 @@
 //! Measures Berth on a meta cluster. See `bench/README.md`.
 
+mod apps;
 mod audit;
 mod backups;
 mod called;
@@ -67,7 +68,7 @@ impl Args {
     fn targets(&self) -> Targets {
         match self.part {
             _ if self.no_targets => Targets::None,
-            Part::Scale { count, .. } | Part::Fleet { count, .. } => Targets::Of(count),
+            Part::Scale { count, .. } | Part::Fleet { count, .. } | Part::Apps { count, .. } => Targets::Of(count),
             _ => Targets::Of(self.tenants),
         }
     }
@@ -187,6 +188,28 @@ enum Part {
         #[arg(long)]
         plugin: PathBuf,
     },
+    /// Helm charts in tenants, and the rights of people there. `deployed` is for a meta cluster with nodes, other steps are for one without; `make
+    /// bench` runs both, and fills in the rest.
+    Apps {
+        /// Only these steps; they run in the order in which they are listed here.
+        #[arg(long, value_delimiter = ',')]
+        only: Vec<apps::Step>,
+        /// Tenants of `many` and `rest`; `access` has twice as many.
+        #[arg(long, default_value_t = 100)]
+        count: usize,
+        /// Minutes at rest that are measured.
+        #[arg(long, default_value_t = 5)]
+        rest_minutes: u64,
+        /// `berth-pretended`, which is run on this machine. All steps but `deployed` need it.
+        #[arg(long)]
+        operator: Option<PathBuf>,
+        /// `berth-apps`, which is run on this machine. `many` needs it.
+        #[arg(long)]
+        program: Option<PathBuf>,
+        /// The meta cluster's name. `deployed` needs it.
+        #[arg(long)]
+        cluster: Option<String>,
+    },
     /// What requests that follow usage cost the operator, computed by this process alone. It needs no meta cluster.
     Sizes {
         /// Tenants with autoscaling.
@@ -284,6 +307,22 @@ async fn main() -> anyhow::Result<()> {
         };
         return report(&args.out, &fleet::run(&fleet).await?, args.targets());
     }
+    if let Part::Apps { only, count, rest_minutes, operator, program, cluster } = &args.part {
+        let setup = apps::Setup {
+            client: &client,
+            kubeconfig: &args.kubeconfig,
+            audit_log: &args.audit_log,
+            dir: args.out.parent().unwrap_or(Path::new(".")).join("apps"),
+            operator: operator.as_deref(),
+            program: program.as_deref(),
+            cluster: cluster.as_deref(),
+            tenants: *count,
+            runs: args.runs,
+            rest_minutes: *rest_minutes,
+        };
+        let (figures, outcome) = apps::run(&setup, only).await?;
+        return report(&args.out, &figures, args.targets()).and(outcome);
+    }
     tenant::clear(&client).await?;
     match &args.part {
         Part::Idle { levers: true, starts: true, only, .. } => {
@@ -323,7 +362,12 @@ async fn main() -> anyhow::Result<()> {
         Part::Upgrade => figures.extend(upgrade::run(&client, args.runs).await?),
         Part::Ha => figures.extend(in_turns(&client, args.runs, &HA).await?),
         Part::Single | Part::All => figures.extend(in_turns(&client, args.runs, &SINGLE).await?),
-        Part::Ten | Part::Scale { .. } | Part::Fleet { .. } | Part::Gateway { .. } | Part::Sizes { .. } => {}
+        Part::Ten
+        | Part::Scale { .. }
+        | Part::Fleet { .. }
+        | Part::Gateway { .. }
+        | Part::Sizes { .. }
+        | Part::Apps { .. } => {}
     }
     if matches!(args.part, Part::Ten | Part::All) {
         figures.extend(ten(&client, &args).await?);

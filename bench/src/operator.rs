@@ -33,8 +33,7 @@ pub(crate) struct Look {
 
 pub(crate) async fn look(client: &Client, audit: &Path) -> anyhow::Result<Look> {
     let text = metrics(client).await?;
-    let tenant_calls =
-        sum(&text, |l| l.starts_with("berth_api_calls_total") && l.contains("tenant") && !l.contains("failure"));
+    let tenant_calls = tenant_calls(&text);
     let usage = leader()?;
     let requests = audit::requests(audit)?;
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
@@ -47,6 +46,11 @@ pub(crate) async fn look(client: &Client, audit: &Path) -> anyhow::Result<Look> 
         dry_runs: count(|s| s == Sort::DryRun),
         tenant_calls,
     })
+}
+
+/// Requests into tenants, by the operator's metrics.
+pub(crate) fn tenant_calls(metrics: &str) -> f64 {
+    sum(metrics, |l| l.starts_with("berth_api_calls_total") && l.contains("tenant") && !l.contains("failure"))
 }
 
 fn sum(text: &str, wanted: impl Fn(&str) -> bool) -> f64 {

@@ -3,7 +3,7 @@
 use crate::Figure;
 
 /// The figure, the most that it may be, and the number of tenants that this is meant for, if it depends on that.
-const TARGETS: [(&str, f64, Option<usize>); 72] = [
+const TARGETS: [(&str, f64, Option<usize>); 79] = [
     ("single.ratio", 1.4, None),
     ("single.ready", 9.0, None),
     ("single.deleted", 6.0, None),
@@ -79,6 +79,14 @@ const TARGETS: [(&str, f64, Option<usize>); 72] = [
     ("access.call.added_p99", 5.0, None),
     // 1000 calls a second for each core.
     ("access.busy_cpu", 1.0, None),
+    ("apps.deployed", 15.0, None),
+    ("apps.job_memory", 128.0, None),
+    ("apps.many", 300.0, Some(100)),
+    ("apps.rest_writes", 0.0, None),
+    ("apps.rss", 5.0, Some(100)),
+    // In twice as many.
+    ("access.granted", 20.0, Some(100)),
+    ("access.rest_calls", 0.0, None),
 ];
 
 /// How a figure compares with its target.
@@ -142,6 +150,10 @@ mod tests {
             include_str!("gateway/moves.rs"),
             include_str!("gateway/opens.rs"),
             include_str!("gateway/rest.rs"),
+            include_str!("apps/access.rs"),
+            include_str!("apps/deployed.rs"),
+            include_str!("apps/many.rs"),
+            include_str!("apps/rest.rs"),
         ]
         .concat();
         for (name, ..) in TARGETS {

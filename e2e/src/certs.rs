@@ -60,7 +60,12 @@ fn request(node: &str, more: &[&str]) -> Result<String> {
     openssl(&[&["req", "-new", "-subj", &subject], &key[..], more].concat(), &[])
 }
 
-fn openssl(arguments: &[&str], input: &[u8]) -> Result<String> {
+pub(crate) fn openssl(arguments: &[&str], input: &[u8]) -> Result<String> {
+    Ok(String::from_utf8_lossy(&openssl_bytes(arguments, input)?).into_owned())
+}
+
+/// What it says as it is, such as a signature.
+pub(crate) fn openssl_bytes(arguments: &[&str], input: &[u8]) -> Result<Vec<u8>> {
     let mut child = Command::new("openssl")
         .args(arguments)
         .stdin(Stdio::piped())
@@ -72,5 +77,5 @@ fn openssl(arguments: &[&str], input: &[u8]) -> Result<String> {
     let _ = child.stdin.take().context("openssl's input")?.write_all(input);
     let output = child.wait_with_output()?;
     ensure!(output.status.success(), "openssl: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    Ok(output.stdout)
 }

@@ -1,23 +1,62 @@
 //! What is loaded into the cluster: upstream's images as devcluster makes them, and Berth's own.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
+    process::Command,
     time::SystemTime,
 };
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use berth_devcluster::{
     Cluster, binaries,
     images::{self, ImageSpec, write_oci},
+    versions,
 };
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::paths;
 
 /// Repository of Berth's images, as charts have it.
 const REPOSITORY: &str = "ghcr.io/berth-dev";
+
+/// What a devcluster brings for tenants goes, so that it is pulled or is not there.
+pub fn forget(cluster: &Cluster) -> Result<()> {
+    let ctr = |more: &[&str]| -> Result<String> {
+        let mut ctr = Command::new(binaries::path("containerd", versions::CONTAINERD, "ctr")?);
+        ctr.arg("--address").arg(cluster.containerd_socket()).args(["--namespace", "k8s.io", "images"]).args(more);
+        let output = ctr.output().context("cannot run ctr")?;
+        ensure!(output.status.success(), "ctr {more:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let ours = |line: &&str| ["/kube-", "/etcd:", "/berth-dev/"].iter().any(|part| line.contains(part));
+    // Name, type, digest. Kubelet's side has a second name for each, which is the digest of its configuration.
+    let listed = ctr(&["ls"])?;
+    let rows = || listed.lines().map(|l| l.split_whitespace().collect::<Vec<_>>()).filter(|row| row.len() > 2);
+    let digests: BTreeSet<&str> = rows().filter(|row| ours(&row[0])).map(|row| row[2]).collect();
+    let names: Vec<&str> = rows().filter(|row| digests.contains(row[2])).map(|row| row[0]).collect();
+    if !names.is_empty() {
+        ctr(&[&["rm", "--sync"], &names[..]].concat())?;
+    }
+    let left = ctr(&["ls", "--quiet"])?;
+    ensure!(!left.lines().any(|l| ours(&l)), "{left}");
+    Ok(())
+}
+
+/// What these pods run, and mount as volumes.
+pub fn of_pods(pods: &[Value]) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    for pod in pods {
+        let spec = &pod["spec"];
+        let containers = ["containers", "initContainers"].iter().filter_map(|l| spec[*l].as_array()).flatten();
+        all.extend(containers.filter_map(|c| c["image"].as_str()).map(str::to_owned));
+        let volumes = spec["volumes"].as_array().into_iter().flatten();
+        all.extend(volumes.filter_map(|v| v["image"]["reference"].as_str()).map(str::to_owned));
+    }
+    all
+}
 
 /// Loads every image of upstream's that is built and that the cluster has not got in that state.
 pub fn load_upstream(cluster: &Cluster) -> Result<()> {
@@ -34,6 +73,13 @@ pub fn load_own(cluster: &Cluster, name: &str, content: &[u8], others: &[&str]) 
 
 /// Packs and loads the image of `berth-apps`, which has Helm 4 in it; its tag.
 pub fn load_apps(cluster: &Cluster) -> Result<String> {
+    let (tag, archive) = pack_apps(cluster)?;
+    load(cluster, &[archive])?;
+    Ok(tag)
+}
+
+/// The same, and nothing is loaded. The tag, and the archive.
+pub fn pack_apps(cluster: &Cluster) -> Result<(String, PathBuf)> {
     let (program, helm) = (paths::program("berth-apps")?, binaries::helm4()?);
     let digest = Sha256::new().chain_update(fs::read(&program)?).chain_update(fs::read(&helm)?).finalize();
     let tag = digest.iter().take(6).fold("e2e-".to_owned(), |tag, byte| format!("{tag}{byte:02x}"));
@@ -48,8 +94,7 @@ pub fn load_apps(cluster: &Cluster) -> Result<String> {
         };
         write_oci(&archive, &image)?;
     }
-    load(cluster, &[archive])?;
-    Ok(tag)
+    Ok((tag, archive))
 }
 
 /// The same for machines beside the cluster: nothing is loaded. The tag, and the archive.

@@ -7,13 +7,18 @@
 //!
 //! `make test` runs them with `BERTH_REAL=1`; without it they fail rather than pass without having run.
 
+pub mod apps_jobs;
+pub mod apps_release;
+pub mod apps_setup;
 pub mod caller;
 pub mod canary;
 pub mod certs;
 pub mod crowd;
 pub mod curl;
+pub mod dial;
 pub mod faults;
 pub mod images;
+pub mod issuer;
 pub mod kube_client;
 pub mod kubectl;
 pub mod machines;
@@ -41,13 +46,16 @@ pub mod wait;
 pub mod world;
 pub mod writer;
 
+pub use apps_jobs::Jobs;
+pub use apps_setup::{Charts, TheApp};
 pub use caller::Caller;
 pub use crowd::Crowd;
+pub use issuer::Issuer;
 pub use kube_client::{Kube, apps, berth, core};
 pub use kubectl::Kubectl;
 pub use operator::{Options, PULL_SECRET, SYSTEM};
 pub use outside::Outside;
-pub use registry::Registry;
+pub use registry::{Registry, WEB};
 pub use run::run;
 pub use tenant::Tenant;
 pub use versions::{NEWEST, PREVIOUS_PATCH};

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use berth_devcluster::binaries;
 use serde_json::{Value, json};
 
-use crate::{World, apps, core, images, paths, until, values};
+use crate::{Registry, World, apps, core, images, paths, until, values};
 
 /// Where Berth runs.
 pub const SYSTEM: &str = "berth-system";
@@ -39,12 +39,37 @@ pub struct Options {
 impl World {
     /// Installs both charts, every value set, or changes what is installed, and waits until only the new operator is left.
     pub fn install(&self, options: &Options) -> Result<()> {
+        let load = |name: &str, content: &[u8], others: &[&str]| images::load_own(&self.cluster, name, content, others);
+        self.install_with(options, load, &[])
+    }
+
+    /// The same, of images in a registry, to which Berth's own are pushed: nothing is loaded. Upstream's have to be there, below `k8s`.
+    pub fn install_from(&self, registry: &Registry, options: &Options) -> Result<()> {
+        let push = |name: &str, content: &[u8], others: &[&str]| {
+            let (tag, archive) = images::pack_own(&self.cluster, name, content, others)?;
+            registry.push_image(&archive, &format!("{}/berth/{name}:{tag}", registry.host))?;
+            Ok(tag)
+        };
+        let image = |part: &str, name: &str| format!("{part}.image.repository={}/berth/{name}", registry.host);
+        let images = [("operator", "operator"), ("agent", "agent"), ("backups", "backup"), ("apps", "apps")];
+        let mut values = images.map(|(part, name)| image(part, name)).to_vec();
+        values.push(format!("imageRegistry={}/k8s", registry.host));
+        self.install_with(options, push, &values)
+    }
+
+    /// `image` makes an image of Berth's known, and gives its tag.
+    fn install_with(
+        &self,
+        options: &Options,
+        image: impl Fn(&str, &[u8], &[&str]) -> Result<String>,
+        more: &[String],
+    ) -> Result<()> {
         let program = options.program.clone().map_or_else(|| images::built("operator"), Ok)?;
         // What follows a program's end is not read by anybody.
         let agent = [images::built("agent")?.as_slice(), options.agent_suffix.as_bytes()].concat();
-        let operator = images::load_own(&self.cluster, "operator", &program, &[])?;
-        let agent = images::load_own(&self.cluster, "agent", &agent, &["approve"])?;
-        let backup = images::load_own(&self.cluster, "backup", &images::built("backup")?, &[])?;
+        let operator = image("operator", &program, &[])?;
+        let agent = image("agent", &agent, &["approve"])?;
+        let backup = image("backup", &images::built("backup")?, &[])?;
         let operator = format!("operator.image.tag={operator}");
         let backup = format!("backups.image.tag={backup}");
         let agent = format!("agent.image.tag={agent}");
@@ -53,7 +78,7 @@ impl World {
         self.pull_secret()?;
         let (file, meta) = (values::file(), values::meta(&self.kube)?);
         let mut values = vec!["operator.replicas=1", "operator.logJSON=false", &operator, &agent, &backup, &delivery];
-        values.extend(options.values.iter().map(String::as_str));
+        values.extend(more.iter().chain(&options.values).map(String::as_str));
         self.charts_namespaces_are_gone()?;
         self.chart("berth", &["-f", &file, "--set-json", &meta], &values)?;
         if let Some(minutes) = options.leaf_lifetime_minutes {
@@ -198,6 +223,13 @@ impl World {
 
 /// What the operator wrote to the meta cluster since an audit log had that length, leases and dry runs aside: `verb path`.
 pub fn writes_since(audit_log: &Path, mark: u64) -> Result<Vec<String>> {
+    let text = |event: &Value, field: &str| event[field].as_str().unwrap_or_default().to_owned();
+    let all = operator_writes(audit_log, mark)?;
+    Ok(all.iter().map(|event| format!("{} {}", text(event, "verb"), text(event, "requestURI"))).collect())
+}
+
+/// The events of these writes.
+pub fn operator_writes(audit_log: &Path, mark: u64) -> Result<Vec<Value>> {
     let mut log = File::open(audit_log)?;
     log.seek(SeekFrom::Start(mark))?;
     let user = format!("system:serviceaccount:{SYSTEM}:{NAME}");
@@ -213,7 +245,7 @@ pub fn writes_since(audit_log: &Path, mark: u64) -> Result<Vec<String>> {
         let reads = ["get", "list", "watch"].contains(&verb) || uri.contains("dryRun=All");
         let lease = event["objectRef"]["resource"] == "leases";
         if event["user"]["username"] == user.as_str() && event["stage"] == "ResponseComplete" && !reads && !lease {
-            writes.push(format!("{verb} {uri}"));
+            writes.push(event);
         }
     }
     Ok(writes)

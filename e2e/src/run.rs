@@ -28,6 +28,11 @@ pub fn run_with_network_policies(name: &str, test: impl Fn(&World) -> Result<()>
     run_apart(name, World::open_with_network_policies, World::remove_network_policies, test);
 }
 
+/// [`run`] on a new cluster of its own that has no images and no Berth, which is removed again.
+pub fn run_bare(name: &str, test: impl Fn(&World) -> Result<()>) {
+    run_apart(name, World::open_bare, World::remove_bare, test);
+}
+
 #[expect(clippy::panic, reason = "a test fails by panicking")]
 fn run_apart(
     name: &str,

@@ -31,7 +31,7 @@ pub const LEFT: [(&str, &str); 30] = [
     ("agent.image.repository", "it is loaded by the chart's name"),
     ("apiProxy", "a test with the add-on on a node sets it"),
     ("apps", "a test of apps sets it"),
-    ("authentication", "an issuer would have to run; tests of plans have some"),
+    ("authentication", "a test with an issuer sets it"),
     ("backups.image.digest", "it is loaded by its tag"),
     ("backups.image.repository", "it is loaded by the chart's name"),
     ("etcdNamespaces", "they have to exist; a test that needs one sets it"),

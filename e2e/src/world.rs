@@ -20,6 +20,7 @@ use crate::{Kube, Options, Tenant, apps, berth, core, images, until};
 const NAME: &str = "e2e";
 const THREE_NODES: &str = "e2e-ha";
 const POLICIES: &str = "e2e-policies";
+const BARE: &str = "e2e-bare";
 const VOLUMES: u16 = 24;
 /// Both with the usual subnet: 172.20.0.0/24.
 const VPCS: [&str; 2] = ["a", "b"];
@@ -63,24 +64,49 @@ impl World {
         Cluster::remove(POLICIES)
     }
 
-    fn open_as(mut config: Config) -> Result<Self> {
-        config.vpcs = VPCS.iter().map(|name| name.parse()).collect::<Result<_>>()?;
-        // A second call in one process finds it installed.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+    /// Likewise, in a new cluster of its own that has no image of a tenant's or of Berth's, and without Berth: see
+    /// [`World::install_from`].
+    pub fn open_bare() -> Result<Self> {
         let turn = turn()?;
-        config.timeout = patience(config.timeout);
-        let cluster = Cluster::up(&config)?;
-        images::load_upstream(&cluster)?;
-        let kube = Kube::new(&fs::read_to_string(cluster.kubeconfig())?)?;
-        let world = Self { cluster, kube, _turn: turn };
+        // A run that was cut off may have left one, with images.
+        Cluster::remove(BARE)?;
+        let world = Self::up(turn, Config { volumes: VOLUMES, ..Config::named(BARE) })?;
+        images::forget(&world.cluster)?;
+        Ok(world)
+    }
+
+    /// Removes the cluster of [`World::open_bare`].
+    pub fn remove_bare() -> Result<()> {
+        Cluster::remove(BARE)
+    }
+
+    fn open_as(config: Config) -> Result<Self> {
+        let world = Self::up(turn()?, config)?;
+        images::load_upstream(&world.cluster)?;
         world.install(&Options::default())?;
         world.let_go()?;
         Ok(world)
     }
 
+    fn up(turn: File, mut config: Config) -> Result<Self> {
+        config.vpcs = VPCS.iter().map(|name| name.parse()).collect::<Result<_>>()?;
+        // A second call in one process finds it installed.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        config.timeout = patience(config.timeout);
+        let cluster = Cluster::up(&config)?;
+        let kube = Kube::new(&fs::read_to_string(cluster.kubeconfig())?)?;
+        Ok(Self { cluster, kube, _turn: turn })
+    }
+
     /// `kubectl` as the meta cluster's administrator; its output.
     pub fn kubectl(&self, arguments: &[&str]) -> Result<String> {
         kubectl(&self.cluster, arguments)
+    }
+
+    /// The address of a Service in the meta cluster.
+    pub fn service_address(&self, namespace: &str, name: &str) -> Result<String> {
+        let service = self.kube.get(&format!("{}/{name}", core(namespace, "services")))?;
+        Ok(service["spec"]["clusterIP"].as_str().context("an address")?.to_owned())
     }
 
     /// Waits until both replicas of the Deployment that is called as its namespace are of the newest kind, and no other is left.

@@ -1,7 +1,8 @@
 //! The operator as it ships, but for what it reaches of tenants: their APIs and etcds are pretended, as in its tests, so that no pod has to
 //! run. Everything else is real: its calls to the meta cluster, its rights, its plans.
 //!
-//! `BERTH_PRETENDED`: kubeconfig of an admin of the meta cluster, whose API server stands for that of every tenant.
+//! `BERTH_PRETENDED`: kubeconfig of an admin of the meta cluster, whose API server stands for that of every tenant. `BERTH_TENANTS`: a folder
+//! that says where tenants' own API servers are in place of that. Then only the address is another one, and etcds are pretended.
 
 #[allow(clippy::unwrap_used, dead_code, reason = "of the operator's tests")]
 #[path = "../../../crates/operator/tests/common/etcd.rs"]
@@ -13,11 +14,13 @@ mod tenant;
 use anyhow::Context as _;
 use berth_api::common::AgentDelivery;
 use berth_fence::{Fence, FencedClient};
+use berth_kubeio::{Connect, TenantTarget};
 use berth_operator::run::wait_for_crds;
 use berth_operator::{Context, args::Args, clock, delivery, http, meta, run};
 use clap::Parser as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use std::path::PathBuf;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
@@ -39,7 +42,10 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     let path = std::env::var("BERTH_PRETENDED").context("BERTH_PRETENDED is not set")?;
     let tenants = Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &KubeConfigOptions::default()).await?;
     let tenants = Client::try_from(tenants)?;
-    context.connect = tenant::connect(tenants.clone(), tenants);
+    context.connect = match std::env::var_os("BERTH_TENANTS") {
+        Some(folder) => to_own(folder.into()),
+        None => tenant::connect(tenants.clone(), tenants),
+    };
     context.ask_etcd = Arc::new(|target| Box::pin(async move { etcd::ask(&target) }));
     context.call_etcd = Arc::new(|target, _, what| Box::pin(async move { etcd::call(&target, &what) }));
     wait_for_crds(&context).await;
@@ -55,4 +61,16 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     tokio::spawn(meta::follow(context.clone(), config.given, known, stop.clone()));
     run(context, stop).await;
     anyhow::bail!("the controllers stopped")
+}
+
+/// Connects as the operator does, at the port of this machine that the folder has for a tenant.
+fn to_own(folder: PathBuf) -> Connect {
+    let connect = berth_kubeio::connect(Fence::open());
+    Arc::new(move |target: TenantTarget| {
+        let (connect, file) = (connect.clone(), folder.join(tenant::id(&target.ca_cert)));
+        Box::pin(async move {
+            let port = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+            connect(target.at(format!("https://127.0.0.1:{port}"))).await
+        })
+    })
 }

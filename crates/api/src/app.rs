@@ -17,6 +17,9 @@ pub use drift::{AppDrift, CheckStatus, Drift, DriftIgnore, DriftMode, DriftStatu
 /// Type of a Secret with values, or with the login or the CAs of a registry: by it its owner says that Berth may read it.
 pub const APP_SECRET: &str = "berth.dev/app";
 
+/// What there is instead of another namespace or name of the release.
+const ANOTHER: &str = "App, as docs/apps.md says under Stop managing it, or rename it";
+
 /// A Helm chart in `Cluster`s: in those of its namespace, or in the operator's namespace in all. Berth makes an `AppInstallation` for each, and
 /// a Job beside that tenant's control plane installs, upgrades or uninstalls it. Where charts of Apps in teams' namespaces may come from is for
 /// the platform team to say (chart value `writers.apps.sources`).
@@ -47,12 +50,13 @@ pub const APP_SECRET: &str = "berth.dev/app";
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = json!([
     cel::one_of("", &["clusterSelector", "clusterRefs"]),
-    cel::immutable("namespace", "App"),
-    cel::immutable("releaseName", "App"),
+    cel::immutable("namespace", ANOTHER),
+    cel::immutable("releaseName", ANOTHER),
     {"rule": "!has(self.onFailure) || self.onFailure != 'Rollback' || (has(self.wait) && self.wait)", "message": "onFailure: Rollback goes with wait: true, since without it nothing that comes later counts as a failure"}
 ])))]
 pub struct AppSpec {
-    /// The `Cluster`s, by their labels. An empty selector is all of them. One that fits no more has the app uninstalled.
+    /// The `Cluster`s, by their labels. An empty selector is all of them. One that fits no more loses the app (`onRemoval`). If more than `maxConcurrent`
+    /// would at once, that waits until the annotation `berth.dev/confirm-removal` of this App has their number.
     pub cluster_selector: Option<ClusterSelector>,
     /// The `Cluster`s, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -64,8 +68,10 @@ pub struct AppSpec {
     #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub after: Vec<OtherApp>,
     /// Waves, in their order: a change gets to the `Cluster`s of one once all of those before it are through, which means that each of their
-    /// `Cluster`s has it as the spec says, or sleeps, is paused or does not answer. A `Cluster` is in the first one that fits it. Those that
-    /// fit none come last, as one more. A `Cluster` that is younger than the App, and does not have it yet, waits for no wave. Default: all at once.
+    /// `Cluster`s has it as the spec says, or sleeps, is paused or does not answer. One where it has failed and that does not answer is not through. A
+    /// `Cluster` is in the first one that fits it. Those that
+    /// fit none come last, as one more. A `Cluster` whose tenant is
+    /// younger than the App (`status.since`), and does not have it yet, waits for no wave. Default: all at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 8), extend("x-kubernetes-list-type" = "atomic"))]
     pub waves: Vec<AppWave>,
@@ -73,6 +79,11 @@ pub struct AppSpec {
     /// `Cluster` says why. Nothing else of the `Cluster` waits for it. Default false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub required: bool,
+    /// What becomes of the release in a `Cluster` that is not selected any more, and in all once this App is deleted. Uninstall: a Job uninstalls it. Keep: it
+    /// stays as it is, and nobody looks after it; an App of the same name takes it up again, and any other with `adopt`. It counts at once, and as it
+    /// is when the `Cluster` loses the App. Default Uninstall.
+    #[serde(default, skip_serializing_if = "OnRemoval::is_uninstall")]
+    pub on_removal: OnRemoval,
     /// What each of them gets.
     #[serde(flatten)]
     pub release: AppRelease,
@@ -80,7 +91,8 @@ pub struct AppSpec {
     #[serde(default = "ten", skip_serializing_if = "is_ten")]
     #[schemars(range(min = 1, max = 200))]
     pub max_concurrent: i32,
-    /// Once so many `Cluster`s have failed at the newest spec, no other one gets it, until the spec changes or one of them succeeds. Default 1.
+    /// Once so many `Cluster`s have failed at the newest spec, no other one gets it, until the spec changes or one of them succeeds. One that sleeps or is
+    /// paused does not count, nor one that has a release of that name which is somebody else's. Default 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[schemars(range(min = 1, max = 10000))]
     pub max_failed: i32,
@@ -123,7 +135,7 @@ pub struct AppRelease {
     /// it is. What it may use is in the page on apps.
     #[schemars(length(min = 1, max = 8192))]
     pub values_template: Option<String>,
-    /// More values, such as passwords. Later ones count more.
+    /// More values: passwords from Secrets, and others from ConfigMaps. Later ones count more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
     pub values_from: Vec<AppValues>,
@@ -137,14 +149,16 @@ pub struct AppRelease {
     /// plugin. Default false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub wait: bool,
-    /// How long Helm may take for one step, in seconds: with hooks, and with `wait` until all is ready. Default 300.
+    /// How long Helm may take for one step, in seconds: each hook, and with `wait` until all is ready. One call of Helm may take three such steps and a minute, and
+    /// twice that with `onFailure: Rollback`; then it is ended. Default 300.
     #[serde(default = "five_minutes", skip_serializing_if = "is_five_minutes")]
     #[schemars(range(min = 10, max = 1200))]
     pub timeout_seconds: i64,
     /// What becomes of a change that fails. Keep: it stays as it is, for people to look at, and is tried again. Rollback: Helm sets it back. Default Keep.
     #[serde(default, skip_serializing_if = "OnFailure::is_keep")]
     pub on_failure: OnFailure,
-    /// Whether a release of that name, and objects that the chart has, are taken over if somebody else made them. Default false.
+    /// Whether a release of that name, and objects that the chart has, are taken over if somebody else made them. Once it was deployed the release goes with this
+    /// App. Also whether a release goes on from what is there if that is not what Berth deployed: set it back to false afterwards. Default false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub adopt: bool,
     /// Whether anybody looks for what others change or delete in the tenant of what Helm left there, and what becomes of it.
@@ -207,16 +221,34 @@ pub struct AppSecret {
     pub name: String,
 }
 
-/// Values in a Secret.
+/// Values in a Secret or a ConfigMap.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = json!([cel::one_of("valuesFrom: ", &["secretRef", "configMapRef"])])))]
 pub struct AppValues {
-    /// The Secret, of type `berth.dev/app`, in the App's namespace.
-    pub secret_ref: AppSecret,
+    /// The Secret, of type `berth.dev/app`, in the App's namespace. A change of it upgrades the app in all `Cluster`s, in no order.
+    pub secret_ref: Option<AppSecret>,
+    /// The ConfigMap, with the label `berth.dev/app-values: "true"`, in the App's namespace. A change of it is a change of the App. While it
+    /// cannot be used, nothing that is there changes.
+    pub config_map_ref: Option<AppConfigMap>,
     /// The key in it, whose content is YAML. Default `values.yaml`.
     #[serde(default = "values_yaml", skip_serializing_if = "is_values_yaml")]
     #[schemars(length(min = 1, max = 253), regex(pattern = r"^[-._a-zA-Z0-9]+$"))]
     pub key: String,
+}
+
+/// A ConfigMap with the label `berth.dev/app-values: "true"`, in the App's namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AppConfigMap {
+    /// Name of the ConfigMap.
+    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
+    pub name: String,
+    /// Whether there are no values where the ConfigMap, or the key in it, does not exist: then that it is deleted is a change, too. Default false:
+    /// it is an error, and nothing that is there changes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
 }
 
 /// What becomes of a change that fails.
@@ -233,6 +265,23 @@ impl OnFailure {
     /// Whether it is the default, which is not written.
     pub fn is_keep(&self) -> bool {
         *self == Self::Keep
+    }
+}
+
+/// What becomes of a release that is not to be there any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum OnRemoval {
+    /// It is uninstalled.
+    #[default]
+    Uninstall,
+    /// It stays.
+    Keep,
+}
+
+impl OnRemoval {
+    /// Whether it is the default, which is not written.
+    pub fn is_uninstall(&self) -> bool {
+        *self == Self::Uninstall
     }
 }
 
@@ -260,8 +309,13 @@ pub struct AppStatus {
     /// Which wave it is at, from 1: the first that is not through. The last are the `Cluster`s that fit none of `spec.waves`. None: there are no
     /// waves, or all are through.
     pub wave: Option<i64>,
+    /// Of those that are not selected any more so many may lose it, as a person has confirmed (annotation `berth.dev/confirm-removal`).
+    pub confirmed: Option<i64>,
     /// Those where something is not as Helm left it, and was not set back (`spec.drift`).
     pub drifted: Option<i64>,
+    /// Digest of the values in the ConfigMaps of `spec.valuesFrom`, as they were when all of them could be used last. None: it names no ConfigMap, or
+    /// they never could.
+    pub values_digest: Option<String>,
     /// Of those that are not as the spec says at most 16, the worst first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
@@ -339,9 +393,28 @@ pub struct AppInstallationSpec {
     pub cluster: InstalledIn,
     /// What is to be there, as the App said it when the turn of this `Cluster` came.
     pub release: AppRelease,
+    /// What was in the ConfigMaps that it names by then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
+    pub config_maps: Vec<ReadValues>,
     /// Digest of that, as it was written.
     #[schemars(length(max = 63))]
     pub digest: String,
+}
+
+/// Values in a key of a ConfigMap, as they were read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReadValues {
+    /// Name of the ConfigMap.
+    #[schemars(length(max = 253))]
+    pub name: String,
+    /// The key in it.
+    #[schemars(length(max = 253))]
+    pub key: String,
+    /// The values, as JSON. It is a text, since an API server leaves nulls out of an object.
+    #[schemars(length(max = 65536))]
+    pub values: String,
 }
 
 /// An App.
@@ -390,6 +463,10 @@ pub struct AppInstallationStatus {
     pub failed_at: Option<Time>,
     /// Why, in the words of Helm or of `berth-apps`.
     pub message: Option<String>,
+    /// It failed since a release of that name is there which is not of this App.
+    pub foreign: Option<bool>,
+    /// What the App says of its removal (`spec.onRemoval`), as far as it is known: for the case that the App is gone first. None: Uninstall.
+    pub on_removal: Option<OnRemoval>,
     /// UID of the Job whose result this is. It is deleted then.
     pub job: Option<String>,
     /// What was found when drift was looked for last.
@@ -411,7 +488,8 @@ pub struct ReleaseStatus {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// `status.asked` as it was then.
+    /// `status.asked` as it was then. Empty from when something else is asked for until that is deployed, and likewise where somebody uninstalled or
+    /// upgraded the release by hand and `spec.release.drift.mode` is Repair: what is there is not known to be what was asked for.
     pub asked: String,
     /// Helm's revision.
     pub revision: i64,
@@ -425,6 +503,12 @@ pub struct ReleaseStatus {
     pub chart_digest: String,
     /// SHA-256 of all values in hexadecimal.
     pub values_digest: String,
+    /// SHA-256 of what Helm records of this revision, in hexadecimal: its manifest and its hooks. The next upgrade, repair or uninstallation goes by the revision
+    /// that has it, since others may write Helm's record in the tenant. None: an earlier Berth deployed it, and the release is known by its labels.
+    pub manifest_digest: Option<String>,
+    /// Epoch of the tenant's etcd (`status.epoch` of its `EtcdCluster`) as it was deployed: after a restore Helm's record is an older one, and `manifestDigest`
+    /// does not count.
+    pub epoch: Option<i64>,
     /// Since when it is so.
     pub since: Option<Time>,
 }
@@ -470,10 +554,15 @@ impl AppRelease {
     pub fn secrets(&self) -> Vec<&AppSecret> {
         let chart = [&self.chart.pull_secret_ref, &self.chart.ca_secret_ref];
         let mut all: Vec<_> =
-            chart.into_iter().flatten().chain(self.values_from.iter().map(|v| &v.secret_ref)).collect();
+            chart.into_iter().flatten().chain(self.values_from.iter().filter_map(|v| v.secret_ref.as_ref())).collect();
         all.sort_unstable();
         all.dedup();
         all
+    }
+
+    /// ConfigMaps that its values are in, each with the key: in the order of the spec.
+    pub fn config_maps(&self) -> impl Iterator<Item = (&AppConfigMap, &str)> {
+        self.values_from.iter().filter_map(|from| Some((from.config_map_ref.as_ref()?, &*from.key)))
     }
 }
 

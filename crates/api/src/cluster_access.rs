@@ -3,7 +3,8 @@
 use crate::cel;
 use crate::common::conditions_schema;
 use crate::selector::{ClusterSelector, NamedCluster};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use crate::until::{TIME, Until};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -73,11 +74,11 @@ pub struct ClusterAccessSpec {
         extend("x-kubernetes-list-type" = "set")
     )]
     pub namespaces: Vec<String>,
-    /// When it ends, such as `2026-12-01T18:00:00Z`: by the clock of the meta cluster's API server, within a minute. Default: never. An earlier
-    /// time may be set by whoever may change the object.
+    /// When it ends, in UTC, such as `2026-12-01T18:00:00Z`: by the clock of the meta cluster's API server, within a minute. Default: never.
+    /// An earlier time may be set by whoever may change the object.
     #[serde(default)]
     #[schemars(schema_with = "time_schema")]
-    pub expires_at: Option<Time>,
+    pub expires_at: Option<Until>,
     /// Why, for those who read it.
     #[schemars(length(min = 1, max = 500))]
     pub reason: Option<String>,
@@ -215,6 +216,7 @@ impl AccessState {
     }
 }
 
+// What was let in before stays as it is: the API server judges a field only when it changes.
 fn time_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    schemars::json_schema!({"type": "string", "format": "date-time", "maxLength": 40, "nullable": true})
+    schemars::json_schema!({"type": "string", "format": "date-time", "pattern": TIME, "maxLength": 40, "nullable": true})
 }

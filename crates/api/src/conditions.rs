@@ -336,7 +336,8 @@ reasons! {
         Waking => "Nothing at first. If it stays: do what the message says.",
         /// It is to sleep once nobody uses it, or to wake by a connection, and cannot; the message says why. The tenant is `Ready`.
         StaysAwake => "Do what the message says, or remove the field that it names.",
-        /// A restore would overwrite the data of an etcd that answers.
+        /// A restore would overwrite the data of an etcd that answers; or an `App` would be uninstalled from so many `Cluster`s at once that it may be a
+        /// mistake.
         ConfirmationRequired => "",
         /// A backup could not be restored; the message says why. If etcd was stopped for it, it stays so.
         RestoreFailed => "Correct what the message names, and create another `EtcdRestore`.",

@@ -114,6 +114,8 @@ pub const ROLL: &str = "berth.dev/roll";
 pub const DESPITE_WEBHOOK: &str = "berth.dev/despite-webhook";
 /// Name of the `App` that an `AppInstallation` belongs to.
 pub const APP: &str = "berth.dev/app";
+/// On a ConfigMap: `true` is its owner's consent that Berth reads it for values of an `App`.
+pub const APP_VALUES: &str = "berth.dev/app-values";
 /// Namespace of the `App` that an `AppInstallation` belongs to.
 pub const APP_NAMESPACE: &str = "berth.dev/app-namespace";
 /// Name of the `AppInstallation` that a Job is made for.
@@ -128,6 +130,8 @@ pub const APP_ASKED: &str = "berth.dev/app-asked";
 pub const APP_CHECK_UID: &str = "berth.dev/app-check-uid";
 /// On an `App`: asks for a look for drift in all its `Cluster`s. The value is any new text.
 pub const CHECK: &str = "berth.dev/check";
+/// On an `App`: confirms that so many `Cluster`s which it selects no more lose it. The value is their number.
+pub const CONFIRM_REMOVAL: &str = "berth.dev/confirm-removal";
 /// On the Secret in a control-plane namespace with Argo CD's kubeconfig: the namespace of the Argo CD in which the tenant is, or is about to be,
 /// registered.
 pub const ARGOCD_NAMESPACE: &str = "berth.dev/argocd-namespace";

@@ -29,6 +29,7 @@ pub mod restore;
 pub mod revision;
 pub mod selector;
 pub mod text;
+pub mod until;
 pub mod version;
 
 pub use app::{App, AppInstallation, AppInstallationSpec, AppInstallationStatus, AppSpec, AppStatus};

@@ -1,4 +1,4 @@
-//! The tenant's API, as far as a look for drift needs it: an object is read, and applied by server-side apply.
+//! The tenant's API, as far as it is not left to Helm: for a look for drift, and for what Helm has recorded.
 
 use crate::problem::Problem;
 use base64::Engine as _;
@@ -146,6 +146,35 @@ impl Api {
             read(request.header("Content-Type", "application/apply-patch+yaml").send(&body))
         })
     }
+
+    /// Changes fields of an object. It names the version that it is for, so it changes no other.
+    ///
+    /// # Errors
+    ///
+    /// The API does not answer.
+    pub(crate) fn merge(&self, path: &str, change: &Value) -> Result<Answer, Problem> {
+        let (url, body) = (format!("{}{path}", self.server), change.to_string());
+        patiently(|| {
+            let request = self.agent.patch(&url).header("Accept", "application/json");
+            read(request.header("Content-Type", "application/merge-patch+json").send(&body))
+        })
+    }
+
+    /// Deletes an object.
+    ///
+    /// # Errors
+    ///
+    /// The API does not answer.
+    pub(crate) fn delete(&self, path: &str) -> Result<Answer, Problem> {
+        let url = format!("{}{path}", self.server);
+        patiently(|| read(self.agent.delete(&url).header("Accept", "application/json").call()))
+    }
+}
+
+/// A segment of a path, or a value of a query: names of RBAC may have colons, and those of no kind have slashes.
+pub(crate) fn escaped(segment: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte);
+    segment.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
 }
 
 /// Asks again while nobody answers.

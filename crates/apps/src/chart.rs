@@ -22,25 +22,6 @@ pub struct Fetched {
     pub digest: String,
 }
 
-/// Arguments of `helm pull`, but for files.
-fn pull(chart: &Chart) -> Vec<String> {
-    let mut args = vec!["pull".to_owned()];
-    if chart.name.is_empty() {
-        let digest = if chart.digest.is_empty() { String::new() } else { format!("@{}", chart.digest) };
-        args.push(format!("{}{digest}", chart.from));
-    } else {
-        args.extend([chart.name.clone(), format!("--repo={}", chart.from)]);
-    }
-    // With a digest that says which, and the tag may have gone.
-    if !chart.version.is_empty() && (chart.digest.is_empty() || !chart.name.is_empty()) {
-        args.push(format!("--version={}", chart.version));
-    }
-    if chart.plain_http {
-        args.push("--plain-http".to_owned());
-    }
-    args
-}
-
 /// Fetches it.
 ///
 /// # Errors
@@ -48,7 +29,7 @@ fn pull(chart: &Chart) -> Vec<String> {
 /// The registry does not give it, or gives another one.
 pub fn fetch(chart: &Chart, helm: &Helm, place: &Place) -> Result<Fetched, Problem> {
     let to = place.empty("chart")?;
-    let mut args = pull(chart);
+    let mut args = chart.pull();
     args.push(format!("--destination={}", to.display()));
     for (flag, file) in [("registry-config", files::LOGIN), ("ca-file", files::CA)] {
         args.extend(place.secret(file).map(|path| format!("--{flag}={}", path.display())));
@@ -72,34 +53,10 @@ pub fn fetch(chart: &Chart, helm: &Helm, place: &Place) -> Result<Fetched, Probl
     }
     let bytes = std::fs::read(&path).map_err(|e| Problem::file(&path, &e))?;
     let digest = format!("{:x}", Sha256::digest(&bytes));
-    // Of a registry Helm has compared the manifest's.
-    let wanted = chart.digest.strip_prefix("sha256:").filter(|_| !chart.name.is_empty());
-    if let Some(wanted) = wanted.filter(|wanted| *wanted != digest) {
+    if let Some(wanted) = chart.archive().filter(|wanted| *wanted != digest) {
         let message =
             format!("chart {} of {}: its digest is sha256:{digest}, not sha256:{wanted}", chart.name, chart.from);
         return Err(Problem::lasting(At::Chart, message));
     }
     Ok(Fetched { path, digest })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_chart_is_asked_for_by_version_or_by_digest() {
-        let of = |chart: Chart| pull(&chart).join(" ");
-        let oci = Chart { from: "oci://reg/c".into(), version: "1.0.0".into(), ..Chart::default() };
-        assert_eq!(of(oci.clone()), "pull oci://reg/c --version=1.0.0");
-        let digest = Chart { digest: "sha256:ab".into(), plain_http: true, ..oci };
-        assert_eq!(of(digest), "pull oci://reg/c@sha256:ab --plain-http");
-        let repository = Chart {
-            from: "https://charts".into(),
-            name: "c".into(),
-            version: "1.0.0".into(),
-            digest: "sha256:ab".into(),
-            ..Chart::default()
-        };
-        assert_eq!(of(repository), "pull c --repo=https://charts --version=1.0.0");
-    }
 }

@@ -4,16 +4,20 @@ use crate::chart::{Fetched, fetch};
 use crate::helm::{Helm, done};
 use crate::place::Place;
 use crate::problem::Problem;
-use crate::release::{self, Seen};
-use crate::state::{Marks, Step, decide};
+use crate::record::Record;
+use crate::release::Storage;
+use crate::state::{self, Mark, Marks, Revision, Step, decide};
 use crate::uninstall;
-use berth_contract::apps::{At, Deploy, Deployed, Release, files, labels};
+use berth_contract::apps::{At, Deploy, Deployed, Recorded, Release, files, labels};
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Steps until it is as it is to be: mend, install, look.
 const STEPS: usize = 4;
+/// Revisions in a message.
+const NAMED: usize = 3;
 /// Revisions that Helm keeps.
 const HISTORY: &str = "--history-max=10";
 
@@ -30,8 +34,9 @@ struct Values {
 /// What is at fault.
 pub fn run(task: &Deploy, helm: &Helm, place: &Place) -> Result<Deployed, Problem> {
     let release = &task.release;
+    let storage = Storage::new(helm, place, release)?;
     // Before the registry is asked: who cannot get into the tenant needs no chart.
-    let mut seen = release::read(helm, release, Duration::from_secs(place.patience))?;
+    let mut history = storage.read(Duration::from_secs(place.patience))?;
     let chart = fetch(&task.chart, helm, place)?;
     let values = values(task, place)?;
     let wanted = Marks {
@@ -40,35 +45,58 @@ pub fn run(task: &Deploy, helm: &Helm, place: &Place) -> Result<Deployed, Proble
         values: short(&values.digest),
     };
     let (mut mended, mut unchanged) = (vec![], true);
+    let mut recorded = release.recorded.clone();
     for _ in 0..STEPS {
-        let status = seen.history.last().map_or_else(String::new, |newest| newest.status.clone());
-        match decide(&seen.history, &seen.marks, &wanted, release.adopt) {
-            Step::Nothing => return Ok(deployed(&seen, &chart, &values, unchanged, &mended)),
+        let newest = history.last().cloned().unwrap_or_default();
+        match decide(&history, recorded.as_ref(), &wanted, release.adopt) {
+            Step::Nothing => return Ok(deployed(task, &newest, &chart, &values, unchanged, &mended)),
             Step::Refuse => return Err(foreign(release)),
-            Step::Install | Step::Upgrade => upgrade(task, helm, &chart, &values, &wanted)?,
-            Step::RollBack(to) => {
-                mended.push(format!(
-                    "revision {} was {status}, and nobody at work on it: rolled back to revision {to}",
-                    seen.revision()
-                ));
-                roll_back(release, helm, to)?;
+            Step::Tampered => return Err(tampered(release, &history)),
+            step @ (Step::Install | Step::Upgrade(_)) => {
+                if let Step::Upgrade(base) = step {
+                    let marks = state::marks(&history, base);
+                    mended.extend(told(&history, &marks, base));
+                    storage.mark(&history, &marks)?;
+                }
+                let (revision, manifest_digest) = upgrade(task, helm, &chart, &values, &wanted, newest.revision + 1)?;
+                let (chart_digest, values_digest) = (chart.digest.clone(), values.digest.clone());
+                recorded = Some(Recorded { revision, manifest_digest, chart_digest, values_digest });
             }
             Step::Purge => {
                 mended.push(format!(
-                    "revision {} was {status}, and nobody at work on it: uninstalled, and installed anew",
-                    seen.revision()
+                    "revision {} was {}, and nobody at work on it: uninstalled, and installed anew",
+                    newest.revision, newest.status
                 ));
                 uninstall::purge(release, helm)?;
             }
         }
         unchanged = false;
-        seen = release::read(helm, release, Duration::ZERO)?;
+        history = storage.read(Duration::ZERO)?;
     }
-    let status = seen.history.last().map_or("gone", |newest| &newest.status);
+    let status = history.last().map_or("gone", |newest| &newest.status);
     Err(Problem::brief(
         At::Release,
         format!("release {} is {status} after {STEPS} steps: somebody else works on it", release.name),
     ))
+}
+
+/// What is put right, for people.
+fn told(history: &[Revision], marks: &[Mark], base: Option<i64>) -> Vec<String> {
+    let marked = |to: &str, which: fn(&Revision) -> bool| -> Vec<String> {
+        let is_marked = |it: &&Revision| marks.iter().any(|mark| mark.revision == it.revision && mark.to == Some(to));
+        let all = history.iter().filter(is_marked).filter(|it| which(it));
+        all.map(|it| format!("revision {} was {}", it.revision, it.status)).collect()
+    };
+    let from = base.map(|base| format!(", and upgraded from revision {base}")).unwrap_or_default();
+    let dead = marked("failed", |_| true);
+    let dead = (!dead.is_empty()).then(|| {
+        let more = dead.len().saturating_sub(NAMED);
+        let more = if more == 0 { String::new() } else { format!(", {more} more were not deployed either") };
+        let all = format!("{}{more}", dead[..dead.len().min(NAMED)].join(", "));
+        format!("{all}, and nobody at work on it, or it was not Berth's: marked as failed{from}")
+    });
+    let own = marked("deployed", |it| !it.was_whole());
+    dead.into_iter().chain(own.into_iter().map(|own| format!("{own}, and deployed before: marked as that"))).collect()
 }
 
 /// For a label.
@@ -77,11 +105,19 @@ pub(crate) fn short(digest: &str) -> String {
 }
 
 fn values(task: &Deploy, place: &Place) -> Result<Values, Problem> {
-    let mut all: Vec<PathBuf> = (0..task.value_files).map(|n| place.secret.join(files::values(n))).collect();
-    let own = place.empty("values")?.join("values.json");
-    let text = serde_json::to_vec(&task.values).unwrap_or_default();
-    std::fs::write(&own, text).map_err(|e| Problem::file(&own, &e))?;
-    all.push(own);
+    let to = place.empty("values")?;
+    let written = |name: String, values: &Map<String, Value>| {
+        let path = to.join(name);
+        let text = serde_json::to_vec(values).unwrap_or_default();
+        std::fs::write(&path, text).map_err(|e| Problem::file(&path, &e))?;
+        Ok(path)
+    };
+    let from = |n: usize| match task.plain.iter().find(|plain| plain.at == n) {
+        Some(plain) => written(format!("values-{n}.json"), &plain.values),
+        None => Ok(place.secret.join(files::values(n))),
+    };
+    let mut all = (0..task.value_files).map(from).collect::<Result<Vec<PathBuf>, Problem>>()?;
+    all.push(written("values.json".to_owned(), &task.values)?);
     let mut digest = Sha256::new();
     for path in &all {
         let bytes = std::fs::read(path).map_err(|e| Problem::file(path, &e))?;
@@ -91,7 +127,15 @@ fn values(task: &Deploy, place: &Place) -> Result<Values, Problem> {
     Ok(Values { files: all, digest: format!("{:x}", digest.finalize()) })
 }
 
-fn upgrade(task: &Deploy, helm: &Helm, chart: &Fetched, values: &Values, wanted: &Marks) -> Result<(), Problem> {
+/// `next`: the revision that it becomes. What it became, and the digest of that: by what Helm says, since what it keeps others may write.
+fn upgrade(
+    task: &Deploy,
+    helm: &Helm,
+    chart: &Fetched,
+    values: &Values,
+    wanted: &Marks,
+    next: i64,
+) -> Result<(i64, String), Problem> {
     let release = &task.release;
     let mut args =
         vec!["upgrade".to_owned(), "--install".to_owned(), release.name.clone(), chart.path.display().to_string()];
@@ -103,6 +147,7 @@ fn upgrade(task: &Deploy, helm: &Helm, chart: &Fetched, values: &Values, wanted:
         (labels::INSTALLATION, &wanted.installation),
         (labels::CHART, &wanted.chart),
         (labels::VALUES, &wanted.values),
+        (labels::REVISION, &next.to_string()),
     ];
     args.extend(marks.iter().map(|(name, value)| format!("--labels={name}={value}")));
     args.push(if task.wait { "--wait".to_owned() } else { "--wait=hookOnly".to_owned() });
@@ -112,15 +157,11 @@ fn upgrade(task: &Deploy, helm: &Helm, chart: &Fetched, values: &Values, wanted:
     if release.adopt {
         args.push("--take-ownership".to_owned());
     }
-    done(helm, release, &args)
-}
-
-fn roll_back(release: &Release, helm: &Helm, to: i64) -> Result<(), Problem> {
-    let args =
-        ["rollback".to_owned(), release.name.clone(), to.to_string(), format!("--namespace={}", release.namespace)];
-    // What comes next is an upgrade, which has its own hooks.
-    let more = ["--no-hooks".to_owned(), HISTORY.to_owned(), format!("--timeout={}s", release.timeout)];
-    done(helm, release, &[&args[..], &more].concat())
+    args.push("--output=json".to_owned());
+    let said = done(helm, release, &args, task.roll_back)?;
+    let record = Record::from_json(said.as_bytes())
+        .ok_or_else(|| Problem::lasting(At::Other, "helm does not say what it has deployed"))?;
+    Ok((record.revision(), record.digest()))
 }
 
 fn foreign(release: &Release) -> Problem {
@@ -128,21 +169,94 @@ fn foreign(release: &Release) -> Problem {
     Problem::lasting(
         At::Foreign,
         format!(
-            "release {name} in namespace {namespace} of the tenant is not of this App: uninstall it there, set spec.releaseName in another App, or spec.adopt to true to take it over"
+            "release {name} in namespace {namespace} of the tenant is not of this App: set spec.adopt to true to take it over (it goes with this App then, once that was deployed), set spec.releaseName in another App, or uninstall it there"
         ),
     )
 }
 
-fn deployed(seen: &Seen, chart: &Fetched, values: &Values, unchanged: bool, mended: &[String]) -> Deployed {
-    let (name, version, app_version) = seen.chart.clone();
+fn tampered(release: &Release, history: &[Revision]) -> Problem {
+    Problem::lasting(
+        At::Foreign,
+        format!(
+            "{}, so Berth does not go by it. Look at it with {}; then spec.adopt: true of the App goes on from what is there",
+            tampering(release, history),
+            look(release)
+        ),
+    )
+}
+
+/// What is not as it was.
+pub(crate) fn tampering(release: &Release, history: &[Revision]) -> String {
+    let Release { name, namespace, .. } = release;
+    let revision = release.recorded.as_ref().map_or(0, |recorded| recorded.revision);
+    let is_there = history.iter().any(|it| it.revision == revision);
+    let is = if is_there { "has another content than Berth deployed" } else { "is not there any more, and others are" };
+    format!("revision {revision} of release {name} in namespace {namespace} of the tenant {is}")
+}
+
+/// The command that shows it.
+pub(crate) fn look(release: &Release) -> String {
+    let Release { name, namespace, .. } = release;
+    format!("`helm get manifest {name} -n {namespace}` and `helm get hooks {name} -n {namespace}`")
+}
+
+fn deployed(
+    task: &Deploy,
+    newest: &Revision,
+    chart: &Fetched,
+    values: &Values,
+    unchanged: bool,
+    mended: &[String],
+) -> Deployed {
+    let state::Chart { name, version, app_version } = newest.chart.clone();
     Deployed {
-        revision: seen.revision(),
+        revision: newest.revision,
         chart: name,
         version,
         app_version,
         chart_digest: chart.digest.clone(),
         values_digest: values.digest.clone(),
+        manifest_digest: newest.digest.clone(),
+        epoch: task.epoch,
         unchanged,
         mended: mended.join("; "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn revision(revision: i64, status: &str) -> Revision {
+        Revision { revision, status: status.into(), label: status.into(), ..Revision::default() }
+    }
+
+    #[test]
+    fn what_is_put_out_of_the_way_is_told() {
+        let history = [revision(1, "superseded"), revision(2, "pending-upgrade")];
+        let marks = state::marks(&history, Some(1));
+        assert_eq!(
+            told(&history, &marks, Some(1)),
+            [
+                "revision 2 was pending-upgrade, and nobody at work on it, or it was not Berth's: marked as failed, and upgraded from revision 1"
+            ]
+        );
+        let own = [revision(1, "pending-upgrade")];
+        assert_eq!(
+            told(&own, &state::marks(&own, Some(1)), Some(1)),
+            ["revision 1 was pending-upgrade, and deployed before: marked as that"]
+        );
+        assert!(told(&history[..1], &state::marks(&history[..1], Some(1)), Some(1)).is_empty());
+    }
+
+    #[test]
+    fn a_release_that_was_tampered_with_is_told_with_the_way_out() {
+        let recorded = Some(Recorded { revision: 2, ..Recorded::default() });
+        let release = Release { name: "web".into(), namespace: "shop".into(), recorded, ..Release::default() };
+        let of = |history: &[Revision]| tampered(&release, history).failure.message;
+        let there = of(&[revision(2, "deployed")]);
+        assert!(there.starts_with("revision 2 of release web in namespace shop of the tenant has another content"));
+        assert!(there.contains("`helm get manifest web -n shop`") && there.contains("spec.adopt: true"), "{there}");
+        assert!(of(&[revision(3, "deployed")]).contains("is not there any more"));
     }
 }

@@ -8,6 +8,7 @@ pub mod drift;
 pub mod helm;
 pub mod place;
 pub mod problem;
+mod record;
 pub mod release;
 pub mod secrets;
 pub mod state;

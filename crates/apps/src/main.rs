@@ -42,7 +42,7 @@ fn main() -> ExitCode {
         Ok(outcome) => (outcome, ExitCode::SUCCESS),
         Err(problem) => {
             // What values hold may be in what Helm says.
-            let problem = Secrets::read(&run.place.secret).without(problem);
+            let problem = Secrets::read(&run.place.secret).without(problem).cut();
             eprintln!("berth-apps: {}", problem.failure.message);
             let code = if problem.lasting { GIVE_UP } else { 1 };
             (Outcome::Failed(problem.failure), ExitCode::from(code))
@@ -63,7 +63,7 @@ fn task(place: &Place) -> Result<Outcome, Problem> {
     let helm = Helm::new(place)?;
     match task {
         Task::Deploy(task) => deploy::run(&task, &helm, place).map(Outcome::Deployed),
-        Task::Uninstall(task) => uninstall::run(&task, &helm).map(|()| Outcome::Uninstalled),
+        Task::Uninstall(task) => uninstall::run(&task, &helm, place).map(|()| Outcome::Uninstalled),
         Task::Check(task) => drift::run(&task, &helm, place).map(Outcome::Checked),
     }
 }

@@ -33,14 +33,21 @@ impl Problem {
         Self::brief(At::Other, format!("{}: {error}{help}", what.display()))
     }
 
-    pub(crate) fn new(at: At, mut message: String, lasting: bool) -> Self {
+    pub(crate) fn new(at: At, message: String, lasting: bool) -> Self {
+        Self { failure: Failure { at, message }, lasting }
+    }
+
+    /// With a message that fits: after what is no one's to read was taken out of it, since half of that would not be found.
+    #[must_use]
+    pub fn cut(mut self) -> Self {
+        let message = &mut self.failure.message;
         // Helm says what failed first, and why last.
         if message.len() > LONGEST {
             let (head, tail) = (LONGEST / 3, message.len() - LONGEST / 2);
             let (head, tail) = (message.floor_char_boundary(head), message.ceil_char_boundary(tail));
-            message = format!("{} … {}", &message[..head], &message[tail..]);
+            *message = format!("{} … {}", &message[..head], &message[tail..]);
         }
-        Self { failure: Failure { at, message }, lasting }
+        self
     }
 }
 
@@ -51,7 +58,7 @@ mod tests {
     #[test]
     fn a_long_message_keeps_its_ends() {
         let text = format!("Error: UPGRADE FAILED {} denied", "é".repeat(4000));
-        let message = Problem::brief(At::Release, text).failure.message;
+        let message = Problem::brief(At::Release, text).cut().failure.message;
         assert!(message.len() <= LONGEST && message.starts_with("Error: UPGRADE") && message.ends_with(" denied"));
     }
 }

@@ -155,12 +155,11 @@ async fn revoke(access: &Access, args: &Revoke) -> anyhow::Result<Outcome> {
         return Err(anyhow!("{key} does not exist. List all with: kubectl berth access list -A"));
     };
     let uid = live["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-    let ended = live["spec"]["expiresAt"].as_str().and_then(|at| at.parse::<Timestamp>().ok());
     // It ends by that server's clock: by one that is ahead of it, it would go on.
     let me = access.io.who_am_i().await.map_err(|e| access.explain(e))?;
     let now = me.asked.unwrap_or_else(Timestamp::now);
-    if ended.is_none_or(|at| at > now) {
-        let patch = json!({"metadata": {"uid": uid}, "spec": {"expiresAt": time(now)}});
+    if let Some(at) = end(&live, now) {
+        let patch = json!({"metadata": {"uid": uid}, "spec": {"expiresAt": at}});
         let query = format!("fieldManager={MANAGER}");
         access.io.merge(&key, "", &query, &patch).await.map_err(|e| access.explain(e))?;
     }
@@ -169,6 +168,18 @@ async fn revoke(access: &Access, args: &Revoke) -> anyhow::Result<Outcome> {
         access.io.delete(&key, &uid, None).await.map_err(|e| access.explain(e))?;
     }
     wait(access, &key, args.wait.wait.then_some(args.wait.timeout), true).await
+}
+
+/// The end that is written to end it now. None: it ended. Where it has one that is written otherwise than the policy compares, such as from an
+/// older Berth, that is when it was made: the policy lets that pass, whoever gave it.
+fn end(live: &Value, now: Timestamp) -> Option<String> {
+    let Some(text) = live["spec"]["expiresAt"].as_str() else { return Some(time(now)) };
+    let is_plain = |text: &str| text.bytes().all(|b| b.is_ascii_digit() || b"-:.TZ".contains(&b));
+    match text.parse::<Timestamp>() {
+        Ok(at) if at <= now => None,
+        Ok(_) if text.ends_with('Z') && is_plain(text) => Some(time(now)),
+        _ => Some(live["metadata"]["creationTimestamp"].as_str().map_or_else(|| time(now), str::to_owned)),
+    }
 }
 
 /// Waits until Berth says of this spec that all is as asked for. `ends`: that nothing of it is given any more, or until it is gone.
@@ -238,6 +249,37 @@ mod tests {
         let spec = serde_json::to_value(&made.spec).unwrap();
         assert_eq!(spec["clusterSelector"]["matchLabels"], json!({"env": "prod", "tier": "gold"}));
         assert_eq!((spec["issuer"].as_str(), spec["expiresAt"].is_null()), (Some("Tenant"), true));
+    }
+
+    #[test]
+    fn whatever_its_end_is_it_can_be_ended() {
+        let now: Timestamp = "2026-11-30T12:00:00Z".parse().unwrap();
+        let of = |until: Value| {
+            let meta = json!({"creationTimestamp": "2026-11-01T00:00:00Z"});
+            end(&json!({"metadata": meta, "spec": {"expiresAt": until}}), now)
+        };
+        let (at_once, since_it_was_made) = (Some("2026-11-30T12:00:00Z"), Some("2026-11-01T00:00:00Z"));
+        for (until, ends) in [
+            (json!(null), at_once),
+            (json!("2026-12-01T00:00:00Z"), at_once),
+            (json!("2026-11-30T12:00:00Z"), None),
+            (json!("2026-11-30T12:30:00+01:00"), None),
+            (json!("2026-12-01T00:00:00+01:00"), since_it_was_made),
+            (json!("2026-12-01T00:00:00z"), since_it_was_made),
+            (json!("9999-12-31T23:59:59Z"), since_it_was_made),
+            (json!("2026-12-01T18:00:00+99:99"), since_it_was_made),
+        ] {
+            assert_eq!(of(until.clone()).as_deref(), ends, "{until}");
+        }
+    }
+
+    #[test]
+    fn an_end_that_is_no_time_is_shown_as_it_is() {
+        let mut access = made("devs --role Viewer --user eve --cluster acme");
+        access.spec.expires_at = Some(serde_json::from_value(json!("9999-12-31T23:59:59Z")).unwrap());
+        let text = table(&given(&access, None), "2026-11-30T12:00:00Z".parse().unwrap());
+        assert!(text.contains("no time"), "{text}");
+        assert!(!given::counts(&access, "2026-11-30T12:00:00Z".parse().unwrap()), "nothing is given by it");
     }
 
     #[test]

@@ -1,5 +1,11 @@
 //! `images`: what has to be in a mirror.
 
+mod apps;
+mod helm;
+mod manifests;
+
+pub(crate) use apps::run as of_apps;
+
 use crate::args::{BERTH, Images};
 use crate::outcome::Outcome;
 use crate::output;
@@ -42,10 +48,15 @@ fn list(args: &Images) -> anyhow::Result<String> {
         anyhow::ensure!(supported, "--etcd: {version} is not supported; supported: {}", Minor::list(&minors));
         all.push(images::image("", Binary::Etcd, *version));
     }
+    lines(args, all.iter().map(String::as_str))
+}
+
+/// A line for each, with what it is called in the mirror.
+fn lines<'a>(args: &Images, all: impl Iterator<Item = &'a str>) -> anyhow::Result<String> {
     let mut text = String::new();
     for image in all {
         match &args.to {
-            Some(registry) => writeln!(text, "{image} {}", images::mirrored(registry, args.layout.into(), &image))?,
+            Some(registry) => writeln!(text, "{image} {}", images::mirrored(registry, args.layout.into(), image))?,
             None => writeln!(text, "{image}")?,
         }
     }
@@ -55,13 +66,13 @@ fn list(args: &Images) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Layout;
+    use crate::args::{ImagesOf, Layout};
 
     #[test]
     fn a_cache_has_them_by_upstreams_paths() {
         let coredns = |layout| {
             let to = Some("reg/k8s".into());
-            let all = list(&Images { versions: vec![], etcd: vec![], to, layout }).unwrap();
+            let all = list(&Images { versions: vec![], etcd: vec![], to, layout, of: ImagesOf::default() }).unwrap();
             let line = all.lines().find(|line| line.contains("coredns")).unwrap();
             line.split_once(' ').unwrap().1.split_once(':').unwrap().0.to_owned()
         };
@@ -74,7 +85,8 @@ mod tests {
     /// Of Berth's own images the page says more than a name.
     #[test]
     fn the_page_lists_what_the_command_lists() {
-        let all = list(&Images { versions: vec![], etcd: vec![], to: None, layout: Layout::default() }).unwrap();
+        let (layout, of) = (Layout::default(), ImagesOf::default());
+        let all = list(&Images { versions: vec![], etcd: vec![], to: None, layout, of }).unwrap();
         let upstream: Vec<&str> = all.lines().filter(|image| image.starts_with(images::UPSTREAM_REGISTRY)).collect();
         let page = berth_testkit::fixtures::package().join("../../docs/install.md");
         let page = std::fs::read_to_string(page).unwrap();

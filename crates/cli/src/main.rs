@@ -57,6 +57,7 @@ fn main() -> ExitCode {
 fn run(args: Args) -> anyhow::Result<Outcome> {
     match args.verb {
         Verb::Render(render) => render::run(&render, args.meta.namespace.as_deref()),
+        Verb::Images(images) if images.of.are_asked() => block_on(images::of_apps(&args.meta, &images)),
         Verb::Images(images) => images::run(&images),
         Verb::Completion { shell } => {
             match shell.generator() {

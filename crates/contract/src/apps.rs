@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use drift::{Check, Checked, Drifted, Ignored, Known, Object, What};
-pub use release::Release;
+pub use release::{Recorded, Release, longest_call, longest_job};
 
 /// Environment variable with the [`Task`] as JSON. It holds no secret.
 pub const TASK: &str = "BERTH_APPS_TASK";
@@ -22,7 +22,7 @@ pub mod files {
     pub const LOGIN: &str = ".dockerconfigjson";
     /// CAs in PEM of the registry's certificate.
     pub const CA: &str = "ca.crt";
-    /// Values from the n-th Secret of the spec, as YAML.
+    /// Values from the n-th entry of the spec, if that is a Secret, as YAML.
     pub fn values(n: usize) -> String {
         format!("values-{n}.yaml")
     }
@@ -36,6 +36,8 @@ pub mod labels {
     pub const CHART: &str = "berth.dev/chart";
     /// Digest of the values, shortened.
     pub const VALUES: &str = "berth.dev/values";
+    /// Helm's revision that was made with these labels: Helm hands them on to what somebody upgrades by hand.
+    pub const REVISION: &str = "berth.dev/revision";
 }
 
 /// What is to be done.
@@ -72,15 +74,37 @@ pub struct Deploy {
     /// Values that are no secret. They count more than those of files.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub values: Map<String, Value>,
-    /// How many [`files::values`] there are.
+    /// How many [`files::values`] there are, with those of `plain`.
     #[serde(default)]
     pub value_files: usize,
+    /// Those of them that are no secret, and no file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub plain: Vec<Plain>,
     /// Helm waits until what it made is ready.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub wait: bool,
     /// What fails is rolled back, or uninstalled if it was new.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub roll_back: bool,
+    /// Epoch of the tenant's etcd, which the outcome repeats: another one after a restore. 0: not known.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub epoch: i64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_zero(number: &i64) -> bool {
+    *number == 0
+}
+
+/// Values that are no secret, and count by their place among those that are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Plain {
+    /// Which of the [`files::values`] they take the place of.
+    pub at: usize,
+    /// The values.
+    #[serde(default)]
+    pub values: Map<String, Value>,
 }
 
 /// Where a chart is.
@@ -101,6 +125,32 @@ pub struct Chart {
     /// The registry speaks HTTP.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub plain_http: bool,
+}
+
+impl Chart {
+    /// Arguments of Helm that fetch it, but for files.
+    pub fn pull(&self) -> Vec<String> {
+        let mut args = vec!["pull".to_owned()];
+        if self.name.is_empty() {
+            let digest = if self.digest.is_empty() { String::new() } else { format!("@{}", self.digest) };
+            args.push(format!("{}{digest}", self.from));
+        } else {
+            args.extend([self.name.clone(), format!("--repo={}", self.from)]);
+        }
+        // With a digest that says which, and the tag may have gone.
+        if !self.version.is_empty() && (self.digest.is_empty() || !self.name.is_empty()) {
+            args.push(format!("--version={}", self.version));
+        }
+        if self.plain_http {
+            args.push("--plain-http".to_owned());
+        }
+        args
+    }
+
+    /// The digest that its archive has to have. None: any, or Helm has compared the manifest's, as in a registry.
+    pub fn archive(&self) -> Option<&str> {
+        self.digest.strip_prefix("sha256:").filter(|_| !self.name.is_empty())
+    }
 }
 
 /// A release that is to be gone.
@@ -153,6 +203,12 @@ pub struct Deployed {
     pub chart_digest: String,
     /// SHA-256 of all values in hexadecimal.
     pub values_digest: String,
+    /// SHA-256 of what Helm goes by of this revision, as [`Recorded::manifest_digest`].
+    #[serde(default)]
+    pub manifest_digest: String,
+    /// [`Deploy::epoch`].
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub epoch: i64,
     /// It was so already.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unchanged: bool,
@@ -197,18 +253,50 @@ mod tests {
     }
 
     #[test]
+    fn a_chart_is_asked_for_by_version_or_by_digest() {
+        let of = |chart: &Chart| (chart.pull().join(" "), chart.archive().map(str::to_owned));
+        let oci = Chart { from: "oci://reg/c".into(), version: "1.0.0".into(), ..Chart::default() };
+        assert_eq!(of(&oci), ("pull oci://reg/c --version=1.0.0".into(), None));
+        let digest = Chart { digest: "sha256:ab".into(), plain_http: true, ..oci };
+        assert_eq!(of(&digest), ("pull oci://reg/c@sha256:ab --plain-http".into(), None));
+        let repository = Chart {
+            from: "https://charts".into(),
+            name: "c".into(),
+            version: "1.0.0".into(),
+            digest: "sha256:ab".into(),
+            ..Chart::default()
+        };
+        assert_eq!(of(&repository), ("pull c --repo=https://charts --version=1.0.0".into(), Some("ab".into())));
+    }
+
+    #[test]
     fn a_task_is_written_so() {
-        let release =
-            Release { name: "r".into(), namespace: "n".into(), installation: "u".into(), timeout: 60, adopt: false };
+        let recorded = Some(Recorded { revision: 2, manifest_digest: "d".into(), ..Recorded::default() });
+        let release = Release {
+            name: "r".into(),
+            namespace: "n".into(),
+            installation: "u".into(),
+            timeout: 60,
+            recorded,
+            ..Release::default()
+        };
         let chart = Chart { from: "oci://reg/c".into(), version: "1.0.0".into(), ..Chart::default() };
-        let (values, value_files) = (Map::new(), 1);
-        let deploy = Deploy { release: release.clone(), chart, values, value_files, wait: true, roll_back: false };
+        let (values, value_files, plain) = (Map::new(), 1, vec![]);
+        let release_of = release.clone();
+        let deploy =
+            Deploy { release: release_of, chart, values, value_files, plain, wait: true, roll_back: false, epoch: 1 };
         let text = serde_json::to_string(&Task::Deploy(Box::new(deploy))).unwrap();
         assert_eq!(
             text,
-            r#"{"deploy":{"release":{"name":"r","namespace":"n","installation":"u","timeout":60},"chart":{"from":"oci://reg/c","version":"1.0.0"},"valueFiles":1,"wait":true}}"#
+            r#"{"deploy":{"release":{"name":"r","namespace":"n","installation":"u","timeout":60,"recorded":{"revision":2,"manifestDigest":"d","chartDigest":"","valuesDigest":""}},"chart":{"from":"oci://reg/c","version":"1.0.0"},"valueFiles":1,"wait":true,"epoch":1}}"#
         );
         let read: Task = serde_json::from_str(&text).unwrap();
         assert_eq!(read.release(), &release);
+        let Task::Deploy(mut deploy) = read else { panic!("{text}") };
+        let values = Map::from_iter([("a".to_owned(), Value::Null)]);
+        deploy.plain = vec![Plain { at: 0, values }];
+        let text = serde_json::to_string(&Task::Deploy(deploy.clone())).unwrap();
+        assert!(text.contains(r#""plain":[{"at":0,"values":{"a":null}}]"#), "{text}");
+        assert_eq!(serde_json::from_str::<Task>(&text).unwrap(), Task::Deploy(deploy));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::calls::Io;
 use crate::error::{ErrorKind, IoError};
-use crate::observe::Snapshot;
+use crate::snapshot::Snapshot;
 use berth_api::Cluster;
 use berth_api::access::{ACCESS, ClusterName, Outcome, Pass, Reason, Refused};
 use berth_pki::{CertSpec, Clocks, Usage, inspect, issue_for};

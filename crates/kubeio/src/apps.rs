@@ -3,24 +3,27 @@
 use crate::backups::{denied, get, pods, teams_secret};
 use crate::calls::{Io, collection};
 use crate::error::{ErrorKind, IoError};
-use crate::observe::Snapshot;
+use crate::snapshot::Snapshot;
 use berth_api::app::APP_SECRET;
 use berth_api::conditions::ConditionType;
 use berth_api::{App, AppInstallation, labels};
 use berth_plan::MetaCluster;
 use berth_plan::jobs::secret_beside;
-use berth_plan::object_meta::label;
+use berth_plan::object_meta::{deleting, label};
+use berth_plan_apps::values::config_maps;
 use berth_plan_apps::{Target, app};
 use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Objects in one answer.
 const PAGE: usize = 50;
 
-/// Reads the `Cluster`s that an `App` may be for, by their labels, and its installations. `operator`: the operator's namespace.
+/// Reads the `Cluster`s that an `App` may be for, by their labels, its installations, and ConfigMaps with its values. `operator`: the operator's
+/// namespace.
 pub async fn observe_app(io: &Io, object: &App, operator: &str, meta: &Arc<MetaCluster>) -> Result<Snapshot, IoError> {
     let mut snapshot = Snapshot::of(meta);
     let url = format!("{}?limit={PAGE}", collection(Kind::Cluster, app::scope(object, operator)));
@@ -29,6 +32,12 @@ pub async fn observe_app(io: &Io, object: &App, operator: &str, meta: &Arc<MetaC
     let installations =
         io.list(Kind::AppInstallation, app::scope(object, operator), Some(&app::selector(object))).await?;
     snapshot.put_all(Kind::AppInstallation, installations);
+    if object.metadata.deletion_timestamp.is_none() {
+        for map in sources(object) {
+            let live = io.get(&map).await?;
+            snapshot.put_all(Kind::ConfigMap, live.map(|live| values_in(object, &map, &live)));
+        }
+    }
     if object.spec.after.is_empty() {
         return Ok(snapshot);
     }
@@ -42,6 +51,53 @@ pub async fn observe_app(io: &Io, object: &App, operator: &str, meta: &Arc<MetaC
     Ok(snapshot)
 }
 
+/// The ConfigMaps that its values are in, each once.
+fn sources(app: &App) -> BTreeSet<ObjectKey> {
+    config_maps::sources(app).map(|(map, _)| map).collect()
+}
+
+/// All that an `App` looks at in a ConfigMap: the keys that it names, and nothing of one whose owner does not consent.
+fn values_in(app: &App, map: &ObjectKey, live: &Value) -> Value {
+    let [name, namespace, resource_version] =
+        ["name", "namespace", "resourceVersion"].map(|field| live["metadata"][field].clone());
+    let metadata = json!({
+        "name": name, "namespace": namespace, "resourceVersion": resource_version,
+        "labels": {labels::APP_VALUES: label(live, labels::APP_VALUES)},
+    });
+    let keys = config_maps::sources(app).filter(|(of, _)| of == map && config_maps::consents(live));
+    let data: serde_json::Map<String, Value> =
+        keys.filter_map(|(_, key)| Some((key.to_owned(), live["data"].get(key)?.clone()))).collect();
+    json!({"metadata": metadata, "data": data})
+}
+
+/// ConfigMaps with values of an `App`, of which no watch tells, and what they were.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValuesSeen(Vec<(ObjectKey, Option<String>)>);
+
+impl ValuesSeen {
+    /// As they were observed. None: it names none.
+    pub fn of(app: &App, snapshot: &Snapshot) -> Option<Self> {
+        let version = |map: ObjectKey| (map.clone(), snapshot.observed.get(&map).and_then(version_of));
+        let all: Vec<_> = sources(app).into_iter().map(version).collect();
+        (!all.is_empty()).then_some(Self(all))
+    }
+
+    /// Whether they still are so.
+    pub async fn is_unchanged(&self, io: &Io) -> bool {
+        for (map, seen) in &self.0 {
+            match io.get(map).await {
+                Ok(live) if live.as_ref().and_then(version_of) == *seen => {}
+                _ => return false,
+            }
+        }
+        true
+    }
+}
+
+fn version_of(live: &Value) -> Option<String> {
+    live["metadata"]["resourceVersion"].as_str().map(str::to_owned)
+}
+
 /// All that an `App` looks at in a `Cluster`: of a thousand of them little is held.
 fn identity(cluster: &Value) -> Value {
     let of = |field: &str| cluster["metadata"][field].clone();
@@ -49,10 +105,11 @@ fn identity(cluster: &Value) -> Value {
     let metadata: serde_json::Map<String, Value> =
         fields.iter().map(|field| ((*field).to_owned(), of(field))).filter(|(_, value)| !value.is_null()).collect();
     let conditions = cluster["status"]["conditions"].as_array();
-    let available = conditions.and_then(|all| all.iter().find(|c| c["type"] == ConditionType::Available.as_str()));
-    let available = available.map(|c| json!({"type": c["type"], "status": c["status"]}));
+    let all = conditions.map_or(&[][..], Vec::as_slice).iter();
+    let told = all.filter(|c| c["type"] == ConditionType::Available.as_str() || app::says_namespace_ends(c));
+    let told = told.map(|c| json!({"type": c["type"], "status": c["status"], "reason": c["reason"]}));
     json!({
-        "metadata": metadata, "spec": {"paused": cluster["spec"]["paused"]}, "status": {"conditions": Vec::from_iter(available)},
+        "metadata": metadata, "spec": {"paused": cluster["spec"]["paused"]}, "status": {"conditions": told.collect::<Vec<_>>(), "since": cluster["status"]["since"]},
     })
 }
 
@@ -66,7 +123,15 @@ pub async fn observe_installation(
     let mut snapshot = Snapshot::of(meta);
     let target = Target::from(object);
     let own = ObjectKey::namespaced(Kind::AppInstallation, object.namespace().unwrap_or_default(), object.name_any());
-    get(io, &mut snapshot, vec![target.cluster.clone(), target.app.clone()]).await?;
+    // Who takes one that may not be read for one that is gone uninstalls what is in use.
+    for key in [&target.cluster, &target.app] {
+        let live = io.get(key).await?;
+        snapshot.put_all(key.kind, live);
+    }
+    if object.metadata.deletion_timestamp.is_some() {
+        let team = io.get(&ObjectKey::cluster(Kind::Namespace, own.namespace.clone().unwrap_or_default())).await?;
+        snapshot.observed.team_namespace_ends = team.is_none_or(|team| deleting(&team));
+    }
     let Some(namespace) = io.get(&target.namespace()).await? else { return Ok(snapshot) };
     let is_home = label(&namespace, labels::CLUSTER_NAMESPACE) == own.namespace.as_deref();
     snapshot.put(Kind::Namespace, namespace);
@@ -113,4 +178,94 @@ pub(crate) async fn observe_installations(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_fence::{Fence, FencedClient};
+    use http::{Request, Response};
+    use kube::Client;
+    use kube::client::Body;
+    use std::convert::Infallible;
+    use std::time::Duration;
+
+    #[test]
+    fn of_a_config_map_only_what_is_named_is_kept_and_nothing_without_consent() {
+        let app: App = serde_json::from_value(json!({
+            "apiVersion": "berth.dev/v1alpha1", "kind": "App", "metadata": {"name": "web", "namespace": "team-a"},
+            "spec": {
+                "clusterSelector": {}, "chart": {"oci": "oci://reg/web", "version": "1.0.0"},
+                "valuesFrom": [{"configMapRef": {"name": "web"}}, {"configMapRef": {"name": "web"}, "key": "more"}],
+            },
+        }))
+        .unwrap();
+        let live = |labels: Value| {
+            let metadata = json!({"name": "web", "namespace": "team-a", "resourceVersion": "7", "labels": labels});
+            json!({"metadata": metadata, "data": {"values.yaml": "a: 1", "more": "b: 1", "other": "c: 1"}})
+        };
+        let maps = sources(&app);
+        assert_eq!(maps.len(), 1);
+        let map = maps.first().unwrap();
+        let kept = values_in(&app, map, &live(json!({labels::APP_VALUES: "true", "x": "y"})));
+        assert_eq!(kept["data"], json!({"values.yaml": "a: 1", "more": "b: 1"}));
+        assert_eq!(kept["metadata"]["labels"], json!({labels::APP_VALUES: "true"}));
+        assert_eq!(version_of(&kept).as_deref(), Some("7"));
+        assert_eq!(values_in(&app, map, &live(json!({labels::APP_VALUES: "false"})))["data"], json!({}));
+    }
+
+    /// What is observed of an installation, by an API server that answers this to a path that ends so, and of all else says that it is not there.
+    async fn observed(deleted: bool, answers: &'static [(&'static str, u16)]) -> Result<Snapshot, IoError> {
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let uri = request.uri().path().to_owned();
+            let answer = answers.iter().find(|(end, _)| uri.ends_with(end));
+            let code = answer.map_or(404, |(_, code)| *code);
+            let refused = r#"apps.berth.dev "web" is forbidden: User "x" cannot get resource "apps" in API group "berth.dev" in the namespace "team-a""#;
+            let body = match code {
+                200 => json!({"metadata": {"name": uri.rsplit('/').next(), "uid": "u"}}),
+                _ => json!({"kind": "Status", "status": "Failure", "code": code, "message": refused}),
+            };
+            async move {
+                Ok::<_, Infallible>(
+                    Response::builder().status(code).body(Body::from(body.to_string().into_bytes())).unwrap(),
+                )
+            }
+        });
+        let client = FencedClient::new(Client::new(service, "default"), Fence::open());
+        let io = Io::new(client, Arc::default(), Duration::from_secs(9));
+        let mut object: AppInstallation = serde_json::from_value(json!({
+            "apiVersion": "berth.dev/v1alpha1", "kind": "AppInstallation", "metadata": {"name": "acme-web", "namespace": "team-a"},
+            "spec": {
+                "app": {"namespace": "team-a", "name": "web", "uid": "u"}, "cluster": {"name": "acme", "uid": "u"},
+                "release": {"chart": {"oci": "oci://reg/web", "version": "1.0.0"}}, "digest": "d",
+            },
+        }))
+        .unwrap();
+        if deleted {
+            object.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-31T12:00:00Z")).unwrap();
+        }
+        observe_installation(&io, &object, &Arc::default(), "2026-01-31T12:00:00Z".parse().unwrap()).await
+    }
+
+    #[tokio::test]
+    async fn an_app_or_a_cluster_that_may_not_be_read_is_not_taken_for_gone() {
+        assert!(observed(false, &[]).await.unwrap().observed.objects.is_empty());
+        for deleted in [false, true] {
+            for answers in
+                [&[("/apps/web", 403)], &[("/apps/web", 401)], &[("/clusters/acme", 403)], &[("/clusters/acme", 401)]]
+            {
+                let error = observed(deleted, answers).await.expect_err("refused");
+                assert_eq!(error.kind, ErrorKind::Forbidden, "{answers:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn of_one_that_is_deleted_it_is_known_whether_its_namespace_is() {
+        let there = observed(true, &[("/namespaces/team-a", 200)]).await.unwrap();
+        assert!(!there.observed.team_namespace_ends);
+        assert!(observed(true, &[]).await.unwrap().observed.team_namespace_ends);
+        let refused = observed(true, &[("/namespaces/team-a", 403)]).await;
+        assert!(refused.is_err_and(|e| e.kind == ErrorKind::Forbidden));
+    }
 }

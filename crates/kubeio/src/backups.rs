@@ -2,9 +2,9 @@
 
 use crate::calls::Io;
 use crate::dry_run::refused;
-use crate::error::{ErrorKind, IoError};
-use crate::observe::{Snapshot, permitted};
+use crate::error::{ErrorKind, IoError, permitted};
 use crate::refused::refused_by_job;
+use crate::snapshot::Snapshot;
 use berth_api::backup::{EtcdBackup, STORE_SECRET};
 use berth_api::{EtcdBackupSchedule, EtcdRestore, labels, names};
 use berth_plan::backup_jobs::{age, job_names, owner_labels};

@@ -150,6 +150,14 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     causes.fold(error.to_string(), |text, said| if text.contains(&said) { text } else { format!("{text}: {said}") })
 }
 
+/// What was read. None: that is not permitted. The operator always may; who looks with a right for less is told less.
+pub(crate) fn permitted<T>(answer: Result<T, IoError>) -> Result<Option<T>, IoError> {
+    match answer {
+        Err(e) if e.kind == ErrorKind::Forbidden => Ok(None),
+        answer => answer.map(Some),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,9 +4,10 @@ mod in_tenant;
 
 use crate::calls::Io;
 use crate::error::{ErrorKind, IoError};
-use crate::observe::{Snapshot, ours};
+use crate::observe::ours;
 use crate::registration;
 use crate::secrets;
+use crate::snapshot::Snapshot;
 use crate::tenant::told;
 use base64::Engine;
 use berth_api::labels;
@@ -82,6 +83,9 @@ impl std::fmt::Debug for CallEtcd {
     }
 }
 
+/// A stage, the same from round to round. None: what is pruned.
+type StageOf = Option<(StageId, Option<ObjectKey>)>;
+
 /// Carries out the plans of one reconcile, round after round, and remembers what it did meanwhile.
 #[derive(Debug)]
 pub struct Executor<'a> {
@@ -92,8 +96,8 @@ pub struct Executor<'a> {
     clocks: Clocks,
     /// What was applied, with digests: nothing of it is sent again.
     sent: BTreeSet<(ObjectKey, String)>,
-    /// Stages that are not tried again, since a write of theirs failed, after so long. None: what is pruned.
-    postponed: Vec<(Option<StageId>, IoError, Duration)>,
+    /// Stages that are not tried again, since a write of theirs failed, after so long.
+    postponed: Vec<(StageOf, IoError, Duration)>,
     waits: std::array::IntoIter<Duration, 4>,
     /// What was refused inside the tenant led to a read of what is there.
     found_obstacle: bool,
@@ -150,7 +154,7 @@ impl<'a> Executor<'a> {
     /// second in a reconcile (ADR 15).
     pub async fn apply(&mut self, snapshot: &mut Snapshot, plan: &Plan) -> Applied {
         let mut applied = Applied::default();
-        let stages = plan.stages.iter().map(|s| (Some(s.id), &s.actions));
+        let stages = plan.stages.iter().map(|s| (Some((s.id, s.of.clone())), &s.actions));
         for (stage, actions) in stages.chain([(None, &plan.prune)]) {
             if let Some((_, error, _)) = self.postponed.iter().find(|(postponed, ..)| *postponed == stage) {
                 applied.failure.get_or_insert_with(|| error.clone());
@@ -168,7 +172,7 @@ impl<'a> Executor<'a> {
                     Err(error) => {
                         // What was in the way is seen by now: the next round can get further.
                         applied.done += usize::from(std::mem::take(&mut self.found_obstacle));
-                        self.failed(stage, error, began.elapsed(), &mut applied);
+                        self.failed(stage.clone(), error, began.elapsed(), &mut applied);
                         break;
                     }
                 }
@@ -181,12 +185,13 @@ impl<'a> Executor<'a> {
     }
 
     /// Takes in what ended a stage, after so long. What is transient postpones it: in another round it would cost its deadline again.
-    fn failed(&mut self, stage: Option<StageId>, error: IoError, took: Duration, applied: &mut Applied) {
+    fn failed(&mut self, stage: StageOf, error: IoError, took: Duration, applied: &mut Applied) {
+        let is_namespace = stage.as_ref().is_some_and(|(id, _)| *id == StageId::Namespace);
         if error.kind == ErrorKind::Transient {
             self.postponed.push((stage, error.clone(), took));
         }
         let waited = self.postponed.iter().map(|(_, _, took)| *took).sum();
-        applied.ended = stage == Some(StageId::Namespace) || !ends_its_stage_alone(error.kind, waited);
+        applied.ended = is_namespace || !ends_its_stage_alone(error.kind, waited);
         applied.failure.get_or_insert(error);
     }
 

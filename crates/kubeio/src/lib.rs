@@ -25,6 +25,7 @@ mod routes;
 mod secrets;
 mod sizes;
 pub mod slim;
+mod snapshot;
 mod status;
 mod sweep;
 mod tenant;
@@ -32,16 +33,17 @@ mod volumes;
 mod who_am_i;
 
 pub use access::access_pass;
-pub use apps::{observe_app, observe_installation};
+pub use apps::{ValuesSeen, observe_app, observe_installation};
 pub use backups::{observe_backup, observe_recoveries, observe_restore, observe_schedule, observe_schedules};
 pub use calls::{Calls, Io};
 pub use error::{ErrorKind, IoError, lacks};
 pub use executor::{Applied, CallEtcd, CallThrough, Executor};
 pub use meta_cluster::{MetaNodes, RangesError, agent_delivery, meta_nodes, meta_ranges};
-pub use observe::{Snapshot, fingerprint, observe_cluster, observe_etcd};
+pub use observe::{observe_cluster, observe_etcd};
 pub use pull_secrets::read_pull_secrets;
 pub use refused::{refused, without_network};
 pub use sizes::{Resized, read_sized_pods, read_usage, resize};
+pub use snapshot::{Snapshot, fingerprint};
 pub use status::{ResourceRef, patch_finalizers, write_status};
 pub use sweep::sweep;
 pub use tenant::{

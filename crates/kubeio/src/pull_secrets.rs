@@ -4,7 +4,7 @@ pub(crate) mod kept;
 
 use crate::calls::Io;
 use crate::error::IoError;
-use crate::observe::take_data;
+use crate::snapshot::take_data;
 use berth_plan::meta_cluster::pull_secrets::PullSecret;
 use berth_render::{Kind, ObjectKey};
 use std::collections::BTreeMap;

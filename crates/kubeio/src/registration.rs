@@ -3,12 +3,12 @@
 use crate::calls::Io;
 use crate::dry_run::told;
 use crate::error::{ErrorKind, IoError};
-use crate::observe::{Snapshot, take_data};
+use crate::snapshot::{Snapshot, take_data};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use berth_api::{Cluster, labels};
 use berth_plan::model::RegistrationPlan;
-use berth_plan::object_meta::{label, uid};
+use berth_plan::object_meta::{deleting, label, uid};
 use berth_plan::observed::{Registered, RegisteredSecret};
 use berth_plan::settings::Settings;
 use berth_plan_cluster::registered_key;
@@ -59,8 +59,10 @@ fn read(mut secret: Value) -> RegisteredSecret {
     };
     let text = |key: &str| data.get(key).map(|value| String::from_utf8_lossy(value).into_owned()).unwrap_or_default();
     let config = data.get("config").map(Vec::as_slice).unwrap_or_default();
+    let finalizers = || serde_json::from_value(secret["metadata"]["finalizers"].clone()).unwrap_or_default();
     RegisteredSecret {
         uid: uid(&secret).to_owned(),
+        ends: deleting(&secret).then(finalizers),
         labels: map("labels"),
         annotations: map("annotations"),
         name: text("name"),

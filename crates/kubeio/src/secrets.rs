@@ -2,7 +2,7 @@
 
 use crate::calls::Io;
 use crate::error::{ErrorKind, IoError};
-use crate::observe::Snapshot;
+use crate::snapshot::Snapshot;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use berth_api::cluster::AUDIT_KUBECONFIG;

@@ -1,5 +1,7 @@
 //! JSON as the API server sends it, without what nothing here reads: `managedFields`, which are up to half of an object (a plan reads
-//! those of workloads), annotations of backups, those that others have put on objects of Berth's kinds, the specs of Jobs, those of pods but for the environment of containers, and what immutable ConfigMaps hold (templates, tens of KiB). It is passed over while parsing, so it costs no memory.
+//! those of workloads), annotations of backups, those that others have put on objects of Berth's kinds, the specs of Jobs, those of pods but for the
+//! environment of containers, values of `AppInstallation`s and, in watches, of `App`s (up to 72 KiB: where these count each is read by itself, and whole),
+//! and what immutable ConfigMaps hold (templates, tens of KiB) that are not for values of an `App`. It is passed over while parsing, so it costs no memory.
 
 use berth_render::Kind;
 use serde::Deserialize;
@@ -43,6 +45,10 @@ enum At {
     PodSpec,
     /// A container of a pod.
     Container,
+    /// The spec of an `AppInstallation`.
+    Installation,
+    /// What an app is made from.
+    Release,
     Elsewhere,
 }
 
@@ -68,10 +74,18 @@ impl Parser {
             (At::Metadata, "annotations") if self.is_berths() => At::Annotations,
             (At::Object, "spec") if self.kind == Some(Kind::Job) => return None,
             (At::Object, "spec") if self.kind == Some(Kind::Pod) => At::PodSpec,
+            (At::Object, "spec") if self.kind == Some(Kind::AppInstallation) => At::Installation,
+            // Who lists Apps compares their values with what is installed.
+            (At::Object, "spec") if self.kind == Some(Kind::App) && !self.managed => At::Release,
+            (At::Installation, "release") => At::Release,
             (At::PodSpec, "containers") => At::Container,
             (At::Container, "name" | "env") => At::Elsewhere,
-            (At::PodSpec | At::Container, _) => return None,
-            (At::Object, "data") if self.kind == Some(Kind::ConfigMap) && is_true(before, "immutable") => return None,
+            (At::PodSpec | At::Container, _) | (At::Release, "values" | "valuesTemplate") => return None,
+            (At::Object, "data")
+                if self.kind == Some(Kind::ConfigMap) && is_true(before, "immutable") && !has_values(before) =>
+            {
+                return None;
+            }
             (At::Object, "items") => At::Object,
             (_, "metadata") => At::Metadata,
             _ => At::Elsewhere,
@@ -99,6 +113,11 @@ fn is_read(annotation: &str) -> bool {
 /// API servers send fields in the order of their Go structs, `immutable` before `data`.
 fn is_true(fields: &Map<String, Value>, key: &str) -> bool {
     fields.get(key).and_then(Value::as_bool).unwrap_or_default()
+}
+
+/// Whether a ConfigMap is for values of an `App`. Its metadata come before its data.
+fn has_values(fields: &Map<String, Value>) -> bool {
+    fields.get("metadata").is_some_and(|metadata| metadata["labels"][berth_api::labels::APP_VALUES] == "true")
 }
 
 impl<'de> DeserializeSeed<'de> for Parser {
@@ -208,6 +227,27 @@ mod tests {
     }
 
     #[test]
+    fn values_of_apps_are_passed_over_where_nobody_compares_them() {
+        let release = |more: Value| {
+            let mut release = json!({"chart": {"oci": "oci://reg/web", "values": 1}, "valuesFrom": [{"values": 2}]});
+            release.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            release
+        };
+        let (values, none) = (json!({"values": {"a": "x"}, "valuesTemplate": "b: c"}), json!({}));
+        let app = |more: &Value| json!({"items": [{"metadata": {"name": "a"}, "spec": release(more.clone())}]});
+        let installation = |more: &Value| {
+            let spec = json!({"release": release(more.clone()), "values": 3, "digest": "d"});
+            json!({"items": [{"metadata": {"name": "a"}, "spec": spec, "status": {"values": 4}}]})
+        };
+        let listed = |kind, of: &Value| parse(kind, &of.to_string()).unwrap();
+        let watched = |kind, of: &Value| read(kind, &mut serde_json::Deserializer::from_str(&of.to_string())).unwrap();
+        assert_eq!(listed(Kind::AppInstallation, &installation(&values)), installation(&none));
+        assert_eq!(watched(Kind::AppInstallation, &installation(&values)), installation(&none));
+        assert_eq!(listed(Kind::App, &app(&values)), app(&values));
+        assert_eq!(watched(Kind::App, &app(&values)), app(&none));
+    }
+
+    #[test]
     fn annotations_of_others_on_berths_kinds_are_passed_over() {
         let all = json!({"berth.dev/roll": "3", "kubernetes.io/change-cause": "why", "example.com/large": "x"});
         let spec = json!({"vpc": {"podAnnotations": all}});
@@ -225,6 +265,8 @@ mod tests {
         assert_eq!(read(Kind::ConfigMap, fixed), None);
         assert_eq!(read(Kind::Secret, fixed).as_deref(), Some("b"));
         assert_eq!(read(Kind::ConfigMap, &fixed.replace("true", "false")).as_deref(), Some("b"));
+        let values = fixed.replace(r#""name": "m""#, r#""labels": {"berth.dev/app-values": "true"}"#);
+        assert_eq!(read(Kind::ConfigMap, &values).as_deref(), Some("b"), "an App's values");
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub(crate) mod told;
 
 use crate::calls::{Calls, Io};
 use crate::error::{ErrorKind, IoError, chain};
-use crate::observe::Snapshot;
+use crate::snapshot::Snapshot;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use berth_api::version::Minor;

@@ -2,6 +2,7 @@
 
 mod apps;
 mod fleet_sizes;
+mod registration;
 mod rollouts;
 mod tenants;
 #[cfg(test)]

@@ -21,12 +21,25 @@ pub struct ArgoCdCluster {
 /// What a kubeconfig with embedded credentials says, as Argo CD reads it: the same CA, certificate and key.
 pub fn argocd_cluster(kubeconfig: &[u8]) -> Result<ArgoCdCluster, PkiError> {
     let current = read_current(kubeconfig)?;
-    let (ca, cert) = (STANDARD.encode(&*current.ca), STANDARD.encode(&*current.cert));
-    let key = Zeroizing::new(STANDARD.encode(&*current.key));
-    // Nothing of base64 is syntax of JSON.
-    let config =
-        format!(r#"{{"tlsClientConfig":{{"caData":"{ca}","certData":"{cert}","keyData":"{key}"}}}}"#, key = *key);
+    let (ca, cert, key) = (encoded(&current.ca), encoded(&current.cert), encoded(&current.key));
+    // Nothing of base64 is syntax of JSON. The spaces have each part of it begin at a third byte, where base64 begins anew: so the chart's admission
+    // policy, which cannot decode base64, says by a pattern what it may be (charts/berth/files/argocd-config.regex).
+    let config = format!(
+        r#"{{"tlsClientConfig":{{"caData":"{ca}", "certData":"{cert}",  "keyData":"{key}"}}}}"#,
+        ca = *ca,
+        cert = *cert,
+        key = *key
+    );
     Ok(ArgoCdCluster { server: current.server, config: config.into() })
+}
+
+/// In base64 whose length is a multiple of three: PEM ends with any number of line ends.
+fn encoded(pem: &[u8]) -> Zeroizing<String> {
+    const LENGTH: usize = 9;
+    let mut padded = Zeroizing::new(Vec::with_capacity(pem.len() + LENGTH));
+    padded.extend_from_slice(pem);
+    padded.resize(pem.len().next_multiple_of(LENGTH), b'\n');
+    Zeroizing::new(STANDARD.encode(&*padded))
 }
 
 /// Reads what Argo CD is told. Whatever else is in it, such as another way to authenticate, is an error: it is to be written again.

@@ -5,9 +5,10 @@ pub mod app;
 pub mod installation;
 mod objects;
 mod requeue;
+mod source;
 #[cfg(test)]
 mod tests;
 pub mod values;
 
 pub use app::AppPlanner;
-pub use installation::{InstallationPlanner, Target};
+pub use installation::{InstallationPlanner, Target, chart};

@@ -29,9 +29,10 @@ pub(crate) fn installations<'a>(t: &Tenant<'a>) -> impl Iterator<Item = AppInsta
         .filter(move |installation| installation.spec.cluster.name == name)
 }
 
-/// Whether there are any.
+/// Whether there are any. What a Job has begun it also ends, whoever switches apps off meanwhile.
 pub(crate) fn are_wanted(t: &Tenant<'_>) -> bool {
-    t.settings.apps.are_enabled() && installations(t).next().is_some()
+    let works = || is_recorded(t) && t.pod_at_work(names::APPS).is_some();
+    (t.settings.apps.are_enabled() && installations(t).next().is_some()) || works()
 }
 
 /// Whether their Jobs have a way out.

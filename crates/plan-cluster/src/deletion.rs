@@ -4,6 +4,7 @@ use super::ours::is_ours;
 use super::subject::Tenant;
 use super::validate::writers;
 use super::{ClusterPlan, backups, kubeconfig, registration};
+use berth_api::Cluster;
 use berth_api::cluster::DataPolicy;
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
@@ -11,6 +12,7 @@ use berth_plan::ending;
 use berth_plan::model::{Action, Stage, StageId, State};
 use berth_plan::object_meta::{deleting, label};
 use berth_plan::observed::Published;
+use berth_plan::settings::Writers;
 use berth_plan::{requeue, run_level};
 use berth_render::{Kind, ObjectKey};
 use serde_json::Value;
@@ -59,6 +61,13 @@ pub(super) fn plan(t: &Tenant<'_>) -> ClusterPlan {
     out.requeue_after = again.min();
     out.plan.stages.extend(stages);
     out
+}
+
+/// Whether it is deleted and yet nothing is taken down, until its spec is changed: it serves on.
+pub(crate) fn is_held(cluster: &Cluster, asked: &Writers) -> bool {
+    let spec = &cluster.spec.deletion;
+    cluster.metadata.deletion_timestamp.is_some()
+        && (spec.protected || writers::data_policy(spec.data_policy, asked).is_err())
 }
 
 /// The control-plane namespace, if it is this `Cluster`'s.

@@ -31,6 +31,7 @@ mod release;
 mod requeue;
 mod required;
 mod revision;
+mod since;
 mod sizes;
 mod sleep;
 pub mod status;

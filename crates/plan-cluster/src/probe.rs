@@ -2,6 +2,7 @@
 
 use super::Input;
 use super::apps;
+use super::deletion;
 use super::endpoint::url;
 use super::facts::Facts;
 use super::inside::{Turn, Wanted, addons, approval, serving};
@@ -74,9 +75,9 @@ impl Questions {
 
 /// What to ask in this reconcile. None: no pod is there that the Service sends anybody to.
 pub fn probe_request(input: Input<'_>) -> Option<ProbeRequest> {
-    let Input { object: cluster, observed, .. } = input;
-    // One that is protected is held, and serves on.
-    if cluster.metadata.deletion_timestamp.is_some() && !cluster.spec.deletion.protected {
+    let Input { object: cluster, observed, settings, .. } = input;
+    // One that is held serves on.
+    if cluster.metadata.deletion_timestamp.is_some() && !deletion::is_held(cluster, &settings.writers) {
         return None;
     }
     let facts = Facts::judge(input);

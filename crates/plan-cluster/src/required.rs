@@ -101,15 +101,36 @@ fn there(t: &Tenant<'_>, app: &App) -> Option<AppInstallation> {
     installations(t).find(|it| it.name_any() == name && it.spec.app.uid == uid && it.spec.cluster.uid == t.uid)
 }
 
+/// Why an App has not come to it, in the App's own words.
+fn why_not(t: &Tenant<'_>, app: &App) -> String {
+    if let Some(refusal) = refusal(app) {
+        return refusal.to_owned();
+    }
+    let status = app.status.as_ref().filter(|s| s.observed_generation == app.metadata.generation);
+    let (namespace, name) = (t.namespace, t.name);
+    let told = status.and_then(|s| s.clusters.iter().find(|of| (&*of.namespace, &*of.name) == (namespace, name)));
+    if let Some(told) = told {
+        return told.message.clone();
+    }
+    let turn = "its turn has not come, or it comes after another App";
+    // The App tells of a few Clusters only: then what it says of itself.
+    let ready = status.and_then(|s| find(&s.conditions, ConditionType::Ready)).filter(|ready| ready.status != "True");
+    ready.map_or_else(|| turn.to_owned(), |ready| format!("{turn}. The App says: {}", ready.message))
+}
+
 fn had(t: &Tenant<'_>, key: &ObjectKey, app: &App) -> Had {
     let not = |failed, text: String| Had::Not { failed, text };
     let there = there(t, app);
-    let Some(it) = there.filter(|it| it.metadata.deletion_timestamp.is_none()) else {
-        let why = refusal(app).map_or_else(
-            || "its turn has not come, or it comes after another App".to_owned(),
-            |why| shortened(why, LONGEST),
+    if let Some(it) = there.as_ref().filter(|it| it.metadata.deletion_timestamp.is_some()) {
+        let text = format!(
+            "{key} is being uninstalled, and is installed anew after that: AppInstallation {}/{} says how far that is",
+            t.namespace,
+            it.name_any()
         );
-        return not(false, format!("{key} is not installed yet: {why}"));
+        return not(false, text);
+    }
+    let Some(it) = there else {
+        return not(false, format!("{key} is not installed yet: {}", shortened(&why_not(t, app), LONGEST)));
     };
     let status = it.status.clone().unwrap_or_default();
     let ready = find(&status.conditions, ConditionType::Ready).filter(|ready| ready.status != "True");

@@ -8,7 +8,7 @@ use super::required;
 use super::sizes;
 use super::sleep;
 use super::subject::Tenant;
-use super::{ClusterPlan, Input, Pending, adoptable, endpoint, registration, validate};
+use super::{ClusterPlan, Input, Pending, adoptable, endpoint, registration, since, validate};
 use berth_api::cluster::{
     CertificatesStatus, ClusterStatus, ComponentStatus, NamespaceRef, PublishedEndpoint, PublishedKubeconfig,
 };
@@ -91,6 +91,7 @@ pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>
     if let Some(history) = super::revision::history(observed, &t.cp_namespace).filter(|_| !observed.denied) {
         status.history = history;
     }
+    status.since = since::since(&t, status.since);
     status.registration = registration::status(&t);
     status.hibernation = sleep::status(&t).or(status.hibernation.filter(|_| observed.denied));
     if let Some(addons) = &planned.addons {

@@ -10,10 +10,11 @@ use super::sleep::state::Sleep;
 use berth_api::cluster::{Cluster, ClusterStatus};
 use berth_api::etcd_bootstrap::OperationKind;
 use berth_api::hibernation::SleepState;
-use berth_api::{EtcdCluster, names};
+use berth_api::{EtcdCluster, labels, names};
 use berth_plan::RunLevel;
 use berth_plan::observed::Observed;
 use berth_plan::settings::Settings;
+use berth_plan::workload;
 use berth_render::values::Meta;
 use berth_render::{Binary, Catalog, Distribution, KUBERNETES, Kind, ObjectKey, TemplateSet};
 use jiff::Timestamp;
@@ -51,6 +52,13 @@ pub(crate) struct Tenant<'a> {
 }
 
 impl<'a> Tenant<'a> {
+    /// A pod of a Job of that component which has not ended.
+    pub(crate) fn pod_at_work(&self, component: &str) -> Option<String> {
+        let works = |pod: &Value| !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+        let mut pods = workload::pods_of(self.observed, &self.cp_namespace, labels::COMPONENT, component);
+        pods.find(|(_, pod)| works(pod)).map(|(key, _)| key.name.clone())
+    }
+
     pub(crate) fn new(input: Input<'a>) -> Self {
         let Input { object: cluster, observed, settings, now } = input;
         let name = cluster.metadata.name.as_deref().unwrap_or_default();

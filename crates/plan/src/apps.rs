@@ -66,15 +66,29 @@ pub fn wanted<'a>(
 }
 
 /// By this it is known whether an installation has the newest spec: what an API server makes of values, such as of a null in them, is its own.
-pub fn digest(release: &AppRelease) -> String {
-    let mut digest = sha256(&serde_json::to_vec(release).unwrap_or_default());
+/// `values`: digest of what is in the ConfigMaps that it names, if it names any.
+pub fn digest(release: &AppRelease, values: Option<&str>) -> String {
+    let mut all = serde_json::to_vec(release).unwrap_or_default();
+    all.extend(values.unwrap_or_default().bytes());
+    let mut digest = sha256(&all);
     digest.truncate(40);
     digest
 }
 
+/// Digest of what was in the ConfigMaps that it names, as its status has it: its controller alone reads them. None: it names none.
+pub fn values_digest(app: &App) -> Option<&str> {
+    app.spec.release.config_maps().next()?;
+    Some(app.status.as_ref().and_then(|status| status.values_digest.as_deref()).unwrap_or_default())
+}
+
+/// The digest of what an `App` says now. `values`: of its ConfigMaps.
+pub fn newest(app: &App, values: Option<&str>) -> String {
+    digest(&app.spec.release_of(&app.name_any()), values)
+}
+
 /// Whether an installation has what its `App` says now.
 pub fn is_newest(app: &App, there: &AppInstallation) -> bool {
-    there.spec.digest == digest(&app.spec.release_of(&app.name_any()))
+    there.spec.digest == newest(app, values_digest(app))
 }
 
 /// Whether its status is of its spec.
@@ -130,7 +144,7 @@ pub fn fingerprint(live: &Value) -> u64 {
             return NOTHING;
         }
         let app = serde_json::from_value::<App>(live.clone()).ok();
-        app.as_ref().and_then(refusal).hash(&mut hash);
+        (app.as_ref().and_then(refusal), app.as_ref().and_then(values_digest)).hash(&mut hash);
     } else {
         let there = serde_json::from_value::<AppInstallation>(live.clone()).ok();
         there.map(|there| state(&there) as u8).hash(&mut hash);
@@ -189,6 +203,28 @@ mod tests {
         assert_ne!(app(true, 1, "Waiting"), app(true, 2, "Waiting"));
         assert_eq!(app(true, 1, "Waiting"), app(true, 1, "AppFailed"), "how it is elsewhere");
         assert_ne!(app(true, 1, "Waiting"), app(true, 1, "NotAllowed"));
+    }
+
+    #[test]
+    fn what_is_in_its_config_maps_is_a_part_of_what_it_says() {
+        let app = |from: Value, values: Value| -> App {
+            let chart = json!({"oci": "oci://reg/web", "version": "1.0.0"});
+            serde_json::from_value(json!({
+                "apiVersion": "berth.dev/v1alpha1", "kind": "App", "metadata": {"name": "web"},
+                "spec": {"clusterSelector": {}, "chart": chart, "required": true, "valuesFrom": from}, "status": {"valuesDigest": values},
+            }))
+            .unwrap()
+        };
+        let of = |from: &Value, values: Value| {
+            let app = app(from.clone(), values);
+            (newest(&app, values_digest(&app)), fingerprint(&json!(app)))
+        };
+        let (secret, map) = (json!([{"secretRef": {"name": "s"}}]), json!([{"configMapRef": {"name": "m"}}]));
+        assert_eq!(of(&secret, json!("a")).0, of(&secret, json!(null)).0, "of Secrets it does not know");
+        let without = app(map.clone(), json!(null)).spec.release_of("web");
+        assert_ne!(of(&map, json!("a")).0, digest(&without, None));
+        let (one, other) = (of(&map, json!("a")), of(&map, json!("b")));
+        assert!(one.0 != other.0 && one.1 != other.1);
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub fn pod(key: &ObjectKey, pod: &Value, now: Timestamp) -> String {
     let finalizers = pod["metadata"]["finalizers"].as_array().into_iter().flatten();
     let finalizers: Vec<&str> = finalizers.filter_map(Value::as_str).collect();
     if deleting(pod) && !finalizers.is_empty() {
-        return format!("{key} (kept by its metadata.finalizers: {})", finalizers.join(", "));
+        return kept(key, &finalizers);
     }
     // That is when its grace is over, and not when the deletion was asked for.
     let due = pod["metadata"]["deletionTimestamp"].as_str().and_then(|at| at.parse::<Timestamp>().ok());
@@ -23,6 +23,15 @@ pub fn pod(key: &ObjectKey, pod: &Value, now: Timestamp) -> String {
             format!("{key} (it should have ended by {due}; see kubectl -n {namespace} describe pod {name})")
         }
         _ => key.to_string(),
+    }
+}
+
+/// What is being deleted, and the finalizers that keep it.
+pub fn kept(key: &ObjectKey, finalizers: &[impl AsRef<str>]) -> String {
+    let names: Vec<&str> = finalizers.iter().map(AsRef::as_ref).collect();
+    match &*names {
+        [] => key.to_string(),
+        names => format!("{key} (kept by its metadata.finalizers: {})", names.join(", ")),
     }
 }
 

@@ -59,7 +59,7 @@ pub struct Observed {
     pub denied: bool,
     /// Services that asked for an address or a port in vain.
     pub refused_addresses: BTreeMap<ObjectKey, RefusedAddress>,
-    /// The namespace that the `Cluster` itself is in is being deleted.
+    /// The namespace that the `Cluster`, or the `AppInstallation`, itself is in is being deleted.
     pub team_namespace_ends: bool,
     /// The UID of that namespace. None: not known.
     pub team_uid: Option<String>,
@@ -182,6 +182,8 @@ pub struct RegisteredSecret {
     pub name: String,
     /// The project that it is for.
     pub project: String,
+    /// Finalizers that keep it, while it is being deleted. None: it is not.
+    pub ends: Option<Vec<String>>,
     /// How it is reached. None: it is not as Berth writes it.
     pub connection: Option<KubeconfigInfo>,
 }

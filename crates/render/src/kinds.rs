@@ -184,7 +184,7 @@ impl Kind {
     /// only. The operator's roles are generated from this.
     ///
     /// `patch` is how it applies (then `create` with it), and how it writes finalizers. Secrets are read where Berth made
-    /// the namespace and nowhere else. RoleBindings and ServiceAccounts are limited to one name each by the generated
+    /// the namespace and nowhere else; of ConfigMaps elsewhere only those that an `App` names are asked for. RoleBindings and ServiceAccounts are limited to one name each by the generated
     /// rule.
     pub fn verbs(self, place: Place) -> &'static [&'static str] {
         match (place, self) {
@@ -200,7 +200,11 @@ impl Kind {
             (Place::Everywhere, Self::Secret) => &["create", "patch", "delete"],
             (
                 Place::Everywhere,
-                Self::NetworkAttachmentDefinition | Self::StorageClass | Self::PersistentVolume | Self::ClusterRole,
+                Self::ConfigMap
+                | Self::NetworkAttachmentDefinition
+                | Self::StorageClass
+                | Self::PersistentVolume
+                | Self::ClusterRole,
             ) => &["get"],
             (Place::Everywhere, Self::ClusterAccess | Self::Cluster | Self::EtcdCluster | Self::App) => {
                 &["get", "list", "watch", "patch"]

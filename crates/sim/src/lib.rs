@@ -186,7 +186,7 @@ impl World {
                 labels.extend(plan.labels.clone());
                 let (name, project) = (plan.name.clone(), plan.project.clone());
                 let annotations = plan.annotations.clone();
-                let live = RegisteredSecret { uid, labels, annotations, name, project, connection };
+                let live = RegisteredSecret { uid, labels, annotations, name, project, ends: None, connection };
                 self.observed.registered = Registered::Ours(Box::new(live));
             }
         }

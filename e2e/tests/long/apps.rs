@@ -2,37 +2,24 @@
 
 use anyhow::{Context as _, Result, ensure};
 use berth_api::names;
-use berth_devcluster::{binaries, binaries::Selection};
-use berth_e2e::operator::Options;
-use berth_e2e::{Kube, Registry, Tenant, World, apps, core, images, run, until};
+use berth_e2e::{Charts, Kube, Tenant, WEB, World, apps, core, run, until};
 use serde_json::{Value, json};
-use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 #[test]
 #[ignore = "make test-all: Helm in pods, and a registry; what the program does is tested in its crate with a real API server"]
 fn a_chart_comes_goes_and_is_taken_up_where_a_job_died() {
-    binaries::build(&Selection::Named(vec!["crane".to_owned(), "helm4".to_owned()])).expect("crane and Helm 4");
+    Charts::programs().expect("crane and Helm 4");
     run("apps", |world| {
-        let address = world.cluster.host_address();
-        let place = tempfile::tempdir()?;
-        let registry = Registry::serve(&format!("{address}:5077"), place.path())?;
-        let tag = images::load_apps(&world.cluster)?;
-        let values = [
-            "apps.enabled=true".to_owned(),
-            format!("apps.image.tag={tag}"),
-            format!("apps.peers[0].ipBlock.cidr={address}/32"),
-            format!("writers.apps.sources={{oci://{}/charts/*}}", registry.host),
-        ];
-        world.install(&Options { values: values.into(), ..Options::default() })?;
-        push(&registry, place.path(), "1.0.0")?;
-        push(&registry, place.path(), "1.1.0")?;
-        work(world, &registry)
+        let charts = Charts::serve(world, 5077)?;
+        charts.install(world)?;
+        charts.push("web", "1.0.0", WEB)?;
+        charts.push("web", "1.1.0", WEB)?;
+        work(world, &charts)
     });
 }
 
-fn work(world: &World, registry: &Registry) -> Result<()> {
+fn work(world: &World, charts: &Charts) -> Result<()> {
     let tenant = Tenant::ready(world, "apps", &json!({}))?;
     let inside = Kube::new(&tenant.kubeconfig()?)?;
     let home = names::control_plane_namespace(&tenant.namespace, "apps");
@@ -61,7 +48,7 @@ fn work(world: &World, registry: &Registry) -> Result<()> {
     };
 
     println!("    a source that is not allowed");
-    let chart = |version: &str| json!({"oci": format!("oci://{}/charts/web", registry.host), "version": version, "plainHTTP": true});
+    let chart = |version: &str| charts.chart("web", version);
     let app = |chart: Value| {
         json!({
             "apiVersion": "berth.dev/v1alpha1", "kind": "App", "metadata": {"name": "web"},
@@ -275,33 +262,3 @@ fn pipe(script: &str, input: &[u8]) -> Result<Vec<u8>> {
     ensure!(output.status.success(), "{script}");
     Ok(output.stdout)
 }
-
-/// Writes a small chart, and pushes it.
-fn push(registry: &Registry, place: &Path, version: &str) -> Result<()> {
-    let chart = place.join(format!("web-{version}"));
-    fs::create_dir_all(chart.join("templates"))?;
-    fs::write(chart.join("Chart.yaml"), format!("apiVersion: v2\nname: web\nversion: {version}\n"))?;
-    fs::write(chart.join("values.yaml"), "word: none\n")?;
-    fs::write(chart.join("templates/all.yaml"), CHART)?;
-    registry.push(&chart)
-}
-
-const CHART: &str = "apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: web
-data:
-  word: {{ .Values.word | quote }}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata:
-  name: web
-spec:
-  replicas: 0
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      containers: [{name: c, image: registry.k8s.io/pause:3.10.1}]
-";

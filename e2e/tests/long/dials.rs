@@ -1,11 +1,9 @@
 //! Who reaches whom, dialled: every component of a tenant, the operator and a pod of a team each try every port, in a cluster that enforces
 //! NetworkPolicies. The table is that of docs/isolation.md.
 
-use std::process::Command;
-
 use anyhow::{Context as _, Result, ensure};
 use berth_api::labels;
-use berth_e2e::{Tenant, World, core, network::processes_of, tenant::name_of, until};
+use berth_e2e::{Tenant, World, core, dial::reaches, network::processes_of, tenant::name_of, until};
 use serde_json::{Value, json};
 
 /// A pod, as it takes part.
@@ -54,8 +52,8 @@ fn who_reaches_whom_is_as_the_page_says() {
         }
         println!("    {} pairs reach each other, and {} do not", dialled.0, dialled.1);
         ensure!(dialled.0 > 20 && dialled.1 > 60, "{dialled:?}");
-        let (api, node) = (service(world, "default", "kubernetes")?, world.cluster.node_address(1));
-        let dns = service(world, "kube-system", "kube-dns")?;
+        let (api, node) = (world.service_address("default", "kubernetes")?, world.cluster.node_address(1));
+        let dns = world.service_address("kube-system", "kube-dns")?;
         for from in &parties[..listen] {
             reached(from, &format!("{api}:443"), false, "the meta cluster's API")?;
             reached(from, &format!("{node}:6443"), false, "the meta cluster's API by its node")?;
@@ -128,21 +126,6 @@ fn teams(world: &World) -> Result<Party> {
     })
 }
 
-fn service(world: &World, namespace: &str, name: &str) -> Result<String> {
-    let service = world.kube.get(&format!("{}/{name}", core(namespace, "services")))?;
-    Ok(service["spec"]["clusterIP"].as_str().context("an address")?.to_owned())
-}
-
-/// Dials from within a pod's network. What enforces follows a pod with a delay, so what is wrong at first is tried again.
 fn reached(from: &Party, to: &str, open: bool, what: &str) -> Result<()> {
-    let attempt = || {
-        let mut command = Command::new("nsenter");
-        command.arg(format!("--net=/proc/{}/ns/net", from.process));
-        let target = format!("TCP:{to},connect-timeout=2");
-        let output = command.args(["--", "socat", "-u", "OPEN:/dev/null", &target]).output()?;
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        ensure!(output.status.success() == open, "{} to {what} at {to}: wanted open={open}: {said}", from.name);
-        Ok(())
-    };
-    if attempt().is_ok() { Ok(()) } else { until("it to be so", attempt) }
+    reaches((from.process, &from.name), to, open, what)
 }

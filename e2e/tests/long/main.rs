@@ -4,6 +4,11 @@
 mod access;
 mod addons;
 mod api_proxy;
+mod app_air_gap;
+mod app_faults;
+mod app_looks;
+mod app_reach;
+mod app_waves;
 mod apps;
 mod audit;
 mod backup;

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
+const ARGOCD: &str = "argocd";
 const OPERATOR: &str = "--as=system:serviceaccount:berth-system:berth-operator";
 const BINDING: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/berth:argocd";
 
@@ -53,7 +54,7 @@ fn read(secret: &Value) -> Result<(Cluster, Config)> {
 
 /// A client that knows what the Secret says, and nothing else. It is no pod, so it knows no names of Services: the address of this one is in the
 /// certificate, too.
-fn client(world: &World, secret: &Value) -> Result<Kube> {
+pub(crate) fn client(world: &World, secret: &Value) -> Result<Kube> {
     let (Cluster { server, .. }, Config { tls_client_config: tls }) = read(secret)?;
     let (host, port) =
         server.strip_prefix("https://").and_then(|rest| rest.rsplit_once(':')).context("a host and a port")?;
@@ -70,18 +71,36 @@ fn client(world: &World, secret: &Value) -> Result<Kube> {
     Kube::new(&kubeconfig.to_string())
 }
 
+/// The certificate in it.
+pub(crate) fn certificate(secret: &Value) -> Result<String> {
+    Ok(read(secret)?.1.tls_client_config.cert_data)
+}
+
+/// Where it is.
+pub(crate) fn path(tenant: &Tenant<'_>) -> String {
+    format!("{}/{}", core(ARGOCD, "secrets"), names::argocd_cluster(&tenant.namespace, &tenant.name))
+}
+
+/// Argo CD's namespace, and the values of the chart by which tenants of tests may be registered there.
+pub(crate) fn allowed(world: &World) -> Result<Vec<String>> {
+    let argocd = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ARGOCD}});
+    world.kube.ensure(&core("", "namespaces"), &argocd)?;
+    let team = Tenant::named(world, "registered").namespace;
+    Ok(vec![format!("registration.argoCD.namespace={ARGOCD}"), format!("registration.argoCD.projects.{team}=shops")])
+}
+
+/// The end of [`allowed`].
+pub(crate) fn no_longer(world: &World) -> Result<()> {
+    world.kube.delete(&format!("{}/{ARGOCD}", core("", "namespaces")))
+}
+
 #[test]
 #[ignore = "make test-all: a tenant with real pods; orders and messages are tested in memory, the policies with a real API server"]
 fn argo_cd_knows_a_tenant_as_long_as_it_is_asked_to() {
     run("registration", |world| {
-        let argocd = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "argocd"}});
-        world.kube.ensure(&core("", "namespaces"), &argocd)?;
-        let team = Tenant::named(world, "registered").namespace;
-        let values =
-            ["registration.argoCD.namespace=argocd".to_owned(), format!("registration.argoCD.projects.{team}=shops")];
-        world.install(&Options { values: values.into(), ..Options::default() })?;
+        world.install(&Options { values: allowed(world)?, ..Options::default() })?;
         work(world)?;
-        world.kube.delete(&format!("{}/argocd", core("", "namespaces")))
+        no_longer(world)
     });
 }
 
@@ -89,7 +108,7 @@ fn work(world: &World) -> Result<()> {
     println!("    registered");
     let asked = json!({"registration": {"argoCD": {"labels": {"env": "prod"}}}});
     let tenant = Tenant::ready(world, "registered", &asked)?;
-    let path = format!("{}/{}", core("argocd", "secrets"), names::argocd_cluster(&tenant.namespace, "registered"));
+    let path = path(&tenant);
     let said = tenant.wait_condition("Registered", "True", "AsExpected")?;
     let secret = world.kube.get(&path)?;
     let (cluster, _) = read(&secret)?;

@@ -19,7 +19,7 @@ use berth_e2e::{
 };
 
 /// A demo beside that of a person who runs the tests.
-const NAME: &str = "e2e-demo";
+pub(super) const NAME: &str = "e2e-demo";
 
 #[test]
 fn the_demo_twice_and_away() {
@@ -32,20 +32,26 @@ fn the_demo_twice_and_away() {
 fn the_pages_about_the_demo_do_what_they_say() {
     away_after(|| {
         make("demo")?;
-        in_a_checkout("docs/restore.md", |_| {})?;
+        in_a_checkout("docs/restore.md", |_| Ok(()))?;
         make("demo")?;
         in_a_checkout("docs/operate.md", |bash| {
-            let path = env::var("PATH").unwrap_or_default();
-            bash.env("PATH", format!("{}:{path}", dir().join("bin").display()))
-                .env("KUBECONFIG", dir().join("meta.kubeconfig"));
+            knows_the_demo(bash);
+            Ok(())
         })?;
-        in_a_checkout("docs/tutorial.md", |_| {})
+        in_a_checkout("docs/tutorial.md", |_| Ok(()))
     });
+}
+
+/// The demo's programs, and access to its meta cluster.
+pub(super) fn knows_the_demo(bash: &mut Command) {
+    let path = env::var("PATH").unwrap_or_default();
+    bash.env("PATH", format!("{}:{path}", dir().join("bin").display()))
+        .env("KUBECONFIG", dir().join("meta.kubeconfig"));
 }
 
 /// Runs a test on that demo, one at a time, and removes it.
 #[expect(clippy::panic, reason = "a test fails by panicking")]
-fn away_after(test: impl FnOnce() -> Result<()>) {
+pub(super) fn away_after(test: impl FnOnce() -> Result<()>) {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     must_be_real();
@@ -127,7 +133,7 @@ fn by_which_way(files: &Path) -> Result<()> {
 }
 
 /// A page, as it is printed, in a directory that looks like a checkout whose demo is this one.
-fn in_a_checkout(page: &str, prepare: impl FnOnce(&mut Command)) -> Result<()> {
+pub(super) fn in_a_checkout(page: &str, prepare: impl FnOnce(&mut Command) -> Result<()>) -> Result<()> {
     let (root, place) = (paths::root(), env::temp_dir().join(format!("berth-page-{}", std::process::id())));
     fs::create_dir_all(place.join("target"))?;
     std::os::unix::fs::symlink(root.join("examples"), place.join("examples"))?;
@@ -135,8 +141,8 @@ fn in_a_checkout(page: &str, prepare: impl FnOnce(&mut Command)) -> Result<()> {
     let makefile = format!("demo demo-store demo-down:\n\t@$(MAKE) -C {} $@ BERTH_CLUSTER={NAME}\n", root.display());
     fs::write(place.join("Makefile"), makefile)?;
     let mut bash = Command::new("bash");
-    prepare(building(&mut bash).current_dir(&place));
-    let result = pages::run(&root.join(page), &mut bash);
+    let result =
+        prepare(building(&mut bash).current_dir(&place)).and_then(|()| pages::run(&root.join(page), &mut bash));
     fs::remove_dir_all(&place)?;
     result
 }
@@ -146,7 +152,7 @@ fn dir() -> PathBuf {
     paths::root().join(format!("target/demo-{NAME}"))
 }
 
-fn make(target: &str) -> Result<String> {
+pub(super) fn make(target: &str) -> Result<String> {
     make::make(target, &[format!("BERTH_CLUSTER={NAME}")])
 }
 

@@ -1,5 +1,6 @@
 //! What calls `make`, which waits as long as cargo builds something else: run after all others.
 
+mod apps;
 mod demo;
 mod given;
 mod release;

@@ -19,6 +19,9 @@ pub struct ClusterStatus {
     pub observed_generation: Option<i64>,
     /// For people: Pending, Provisioning, Ready, Updating, Degraded, Unavailable, Asleep, Blocked, Paused, Deleting. Code reads conditions.
     pub phase: Option<String>,
+    /// Since when there is the tenant, by its CA: a `Cluster` that takes it over, as after a restore of the meta cluster, says the same. Absent until it
+    /// has a CA.
+    pub since: Option<Time>,
     /// Kubernetes version that the API reports; never a copy of the spec.
     pub version: Option<String>,
     /// The minor version that the API servers emulate, such as `1.35`: after the first step of a change of the minor version. Absent

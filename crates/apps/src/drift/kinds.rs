@@ -1,6 +1,6 @@
 //! Where objects of a kind are in the tenant's API.
 
-use crate::api::{Answer, Api};
+use crate::api::{Answer, Api, escaped};
 use crate::problem::Problem;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -66,12 +66,6 @@ fn resource(base: &str, all: &Value, kind: &str) -> Option<Resource> {
         plural: found["name"].as_str()?.to_owned(),
         namespaced: found["namespaced"].as_bool()?,
     })
-}
-
-/// A segment of a path: names of RBAC may have colons, and those of no kind have slashes.
-fn escaped(segment: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte);
-    segment.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
 }
 
 #[cfg(test)]

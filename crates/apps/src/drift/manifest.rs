@@ -18,18 +18,12 @@ objects: {{ $all | toJson | b64enc }}
 "#;
 
 /// Reads it as objects that Helm would apply, in that order.
-pub(super) fn read(helm: &Helm, place: &Place, release: &Release, revision: i64) -> Result<Vec<Value>, Problem> {
-    let args = ["get", "manifest", &*release.name];
-    let more = [format!("--namespace={}", release.namespace), format!("--revision={revision}")];
-    let said = helm.call(&[&args[..], &[&*more[0], &*more[1]]].concat(), READ)?;
-    if !said.ok {
-        return Err(Problem::brief(At::Tenant, format!("the tenant's API: {}", last(&said.err))));
-    }
+pub(super) fn read(helm: &Helm, place: &Place, release: &Release, manifest: &str) -> Result<Vec<Value>, Problem> {
     let chart = place.empty("read")?;
     let files = [
         ("Chart.yaml", "apiVersion: v2\nname: read\nversion: 0.0.0\n"),
         ("templates/objects.yaml", TEMPLATE),
-        ("manifest", &*said.out),
+        ("manifest", manifest),
     ];
     std::fs::create_dir_all(chart.join("templates")).map_err(|e| Problem::file(&chart, &e))?;
     for (name, text) in files {
@@ -38,7 +32,7 @@ pub(super) fn read(helm: &Helm, place: &Place, release: &Release, revision: i64)
     }
     let rendered = helm.call(&["template", "read", &chart.display().to_string()], READ)?;
     let strange = |why: &str| Problem::lasting(At::Release, format!("the manifest of release {}: {why}", release.name));
-    if [&said.out, &rendered.out].iter().any(|out| u64::try_from(out.len()).is_ok_and(|length| length >= MOST)) {
+    if u64::try_from(rendered.out.len()).is_ok_and(|length| length >= MOST) {
         return Err(strange("it is too long"));
     }
     if !rendered.ok {

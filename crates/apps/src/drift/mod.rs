@@ -7,20 +7,21 @@ mod manifest;
 mod report;
 
 use crate::api::{Answer, Api};
-use crate::deploy::short;
+use crate::deploy::tampering;
 use crate::helm::Helm;
 use crate::place::Place;
 use crate::problem::Problem;
-use crate::release::{self, Seen};
+use crate::release::Storage;
 use crate::secrets::Secrets;
-use crate::state::{Marks, Step, decide, is_pending};
-use berth_contract::apps::{At, Check, Checked, Drifted, Object, What, files};
+use crate::state::{Revision, base, is_ours, is_pending};
+use berth_contract::apps::{At, Check, Checked, Drifted, Object, Release, What, files};
 use kinds::{Kinds, Resource};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// How long all of it may take.
+/// How long it may take to compare, and to set back after that: with another try less than the Job has.
 const LIMIT: Duration = Duration::from_mins(10);
+const REPAIR_LIMIT: Duration = Duration::from_mins(5);
 /// How often a difference is looked at: controllers write between two requests, and what they write is none the second time.
 const LOOKS: usize = 2;
 
@@ -31,16 +32,18 @@ const LOOKS: usize = 2;
 /// The tenant does not answer, or what Helm has recorded cannot be read.
 pub fn run(task: &Check, helm: &Helm, place: &Place) -> Result<Checked, Problem> {
     let until = Instant::now() + LIMIT;
-    let seen = release::read(helm, &task.release, Duration::from_secs(place.patience))?;
-    // None of Berth's is: it may be a person's upgrade that runs, and to roll that back would do harm.
-    if let Some(newest) = seen.history.last().filter(|newest| is_pending(&newest.status)) {
+    let storage = Storage::new(helm, place, &task.release)?;
+    let history = storage.read(Duration::from_secs(place.patience))?;
+    // None of Berth's is: it may be a person's upgrade that runs, and to take it for dead would do harm.
+    if let Some(newest) = history.last().filter(|newest| is_pending(&newest.status)) {
         let why = format!("release {} is {}: somebody upgrades it, or died on that", task.release.name, newest.status);
         return Err(Problem::lasting(At::Release, why));
     }
-    if let Some(replaced) = replaced(task, &seen) {
-        return Ok(Checked { replaced, ..Checked::default() });
-    }
-    let objects = manifest::read(helm, place, &task.release, seen.revision())?;
+    let there = match there(&task.release, &history) {
+        Ok(there) => there,
+        Err(replaced) => return Ok(Checked { replaced, ..Checked::default() }),
+    };
+    let objects = manifest::read(helm, place, &task.release, &storage.manifest(there)?)?;
     let api = Api::new(&place.secret.join(files::KUBECONFIG))?;
     let mut tenant = Tenant { api, kinds: Kinds::default(), task, until };
     let mut found = vec![];
@@ -48,7 +51,7 @@ pub fn run(task: &Check, helm: &Helm, place: &Place) -> Result<Checked, Problem>
         found.extend(tenant.compare(object)?);
     }
     if task.repair {
-        tenant.mend(&mut found)?;
+        tenant.mend(&mut found);
     }
     let mut all: Vec<Drifted> = found.into_iter().map(|found| found.told).collect();
     all.sort_by_key(|one| !report::is_known(one, &task.known));
@@ -60,19 +63,19 @@ pub fn run(task: &Check, helm: &Helm, place: &Place) -> Result<Checked, Problem>
     Ok(report::checked(all))
 }
 
-/// Why the release is not what was deployed. None: it is.
-fn replaced(task: &Check, seen: &Seen) -> Option<String> {
-    let wanted = Marks {
-        installation: task.release.installation.clone(),
-        chart: short(&task.chart_digest),
-        values: short(&task.values_digest),
-    };
-    let newest = seen.history.last().map(|newest| format!("revision {} is {}", newest.revision, newest.status));
-    match (decide(&seen.history, &seen.marks, &wanted, false), newest) {
-        (Step::Nothing, _) => None,
-        (_, None) => Some("it is not there any more".to_owned()),
-        (Step::Refuse, Some(newest)) => Some(format!("{newest}, and not of this App")),
-        (_, Some(newest)) => Some(format!("{newest}, and not as Berth deployed it")),
+/// What was deployed, if that is what is there. Err: why it is not.
+fn there<'h>(release: &Release, history: &'h [Revision]) -> Result<&'h Revision, String> {
+    let Some(newest) = history.last() else { return Err("it is not there any more".to_owned()) };
+    let is = format!("revision {} is {}", newest.revision, newest.status);
+    let Some(recorded) = &release.recorded else { return Err(format!("{is}, and nobody knows what Berth deployed")) };
+    let base = base(history, Some(recorded));
+    if !is_ours(history, &release.installation, base.is_some()) {
+        return Err(format!("{is}, and not of this App"));
+    }
+    match base {
+        Some(base) if base.revision == newest.revision && newest.status == "deployed" => Ok(base),
+        Some(_) => Err(format!("{is}, and Berth deployed revision {}", recorded.revision)),
+        None => Err(format!("{is}, and {}", tampering(release, history))),
     }
 }
 
@@ -94,7 +97,7 @@ struct Tenant<'t> {
 impl Tenant<'_> {
     /// Compares an object. None: it is as Helm left it, or nobody cares.
     fn compare(&mut self, mut wanted: Value) -> Result<Option<Found>, Problem> {
-        self.in_time()?;
+        self.in_time("compared", LIMIT)?;
         let resource = self.resource(&wanted, false)?;
         let object = self.place(&mut wanted, resource.as_ref());
         let Some(ignored) = fields::ignored(&object, &self.task.ignore) else { return Ok(None) };
@@ -142,7 +145,8 @@ impl Tenant<'_> {
     }
 
     /// Sets back what is to be, in the order in which Helm applies it.
-    fn mend(&mut self, found: &mut [Found]) -> Result<(), Problem> {
+    fn mend(&mut self, found: &mut [Found]) {
+        self.until = Instant::now() + REPAIR_LIMIT;
         let known = &self.task.known;
         let mut order: Vec<usize> = (0..found.len()).collect();
         order.sort_by_key(|n| !report::is_known(&found[*n].told, known));
@@ -150,20 +154,21 @@ impl Tenant<'_> {
         let mut mend: Vec<usize> =
             order.iter().zip(report::to_mend(&told, known)).filter(|(_, mend)| *mend).map(|(n, _)| *n).collect();
         mend.sort_unstable();
-        for n in mend {
-            self.in_time()?;
-            let Found { told, wanted } = &mut found[n];
-            let Some(resource) = self.resource(wanted, true)? else { continue };
-            let path = resource.path(&told.object.namespace, &told.object.name);
-            if told.what == What::Missing && self.api.get(&path)? != Answer::Missing {
-                "somebody else created it meanwhile".clone_into(&mut told.message);
-                continue;
-            }
-            match self.api.apply(&path, wanted, false)? {
-                Answer::Is(_) => (told.mended, told.message) = (true, String::new()),
-                Answer::Missing => "its namespace is not there".clone_into(&mut told.message),
-                Answer::Refused(why) => told.message = why,
-            }
+        mend_each(found, &mend, |one| self.mend_one(one));
+    }
+
+    fn mend_one(&mut self, Found { told, wanted }: &mut Found) -> Result<(), Problem> {
+        self.in_time("set back", REPAIR_LIMIT)?;
+        let Some(resource) = self.resource(wanted, true)? else { return Ok(()) };
+        let path = resource.path(&told.object.namespace, &told.object.name);
+        if told.what == What::Missing && self.api.get(&path)? != Answer::Missing {
+            "somebody else created it meanwhile".clone_into(&mut told.message);
+            return Ok(());
+        }
+        match self.api.apply(&path, wanted, false)? {
+            Answer::Is(_) => (told.mended, told.message) = (true, String::new()),
+            Answer::Missing => "its namespace is not there".clone_into(&mut told.message),
+            Answer::Refused(why) => told.message = why,
         }
         Ok(())
     }
@@ -188,44 +193,85 @@ impl Tenant<'_> {
         Object { kind, namespace, name }
     }
 
-    fn in_time(&self) -> Result<(), Problem> {
-        let minutes = LIMIT.as_secs() / 60;
+    fn in_time(&self, done: &str, limit: Duration) -> Result<(), Problem> {
+        let minutes = limit.as_secs() / 60;
         let late = || {
-            Problem::brief(
-                At::Tenant,
-                format!("the tenant's API is slow: it was not compared within {minutes} minutes"),
-            )
+            Problem::brief(At::Tenant, format!("the tenant's API is slow: it was not {done} within {minutes} minutes"))
         };
         if Instant::now() < self.until { Ok(()) } else { Err(late()) }
+    }
+}
+
+/// Sets back one after the other, as far as that goes. What was set back is told of in any case: else it would not count, and what somebody keeps
+/// changing would be set back for ever.
+fn mend_each(found: &mut [Found], which: &[usize], mut one: impl FnMut(&mut Found) -> Result<(), Problem>) {
+    for (done, n) in which.iter().enumerate() {
+        let Err(problem) = one(&mut found[*n]) else { continue };
+        for n in &which[done..] {
+            found[*n].told.message.clone_from(&problem.failure.message);
+        }
+        return;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::Revision;
+    use berth_contract::apps::Recorded;
 
     #[test]
-    fn a_release_that_is_another_one_is_told_as_such() {
-        let task = Check { chart_digest: "c".into(), values_digest: "v".into(), ..Check::default() };
-        let of = |status: &str, chart: &str| {
-            let history = vec![Revision { revision: 4, status: status.into(), description: String::new() }];
-            let marks = Marks { installation: String::new(), chart: chart.into(), values: "v".into() };
-            replaced(&task, &Seen { history, marks, ..Seen::default() })
+    fn what_was_set_back_counts_where_the_rest_was_not() {
+        let one = |name: &str| {
+            let object = Object { kind: "ConfigMap".into(), name: name.into(), ..Object::default() };
+            Found { told: Drifted { object, what: What::Changed, ..Drifted::default() }, wanted: Value::Null }
         };
-        assert_eq!(of("deployed", "c"), None);
-        assert_eq!(of("deployed", "d").as_deref(), Some("revision 4 is deployed, and not as Berth deployed it"));
+        let mut found: Vec<Found> = ["a", "b", "left", "c"].into_iter().map(one).collect();
+        let mut asked = vec![];
+        mend_each(&mut found, &[0, 1, 3], |one| {
+            asked.push(one.told.object.name.clone());
+            one.told.mended = one.told.object.name == "a";
+            if one.told.mended { Ok(()) } else { Err(Problem::brief(At::Tenant, "it is slow")) }
+        });
+        assert_eq!(asked, ["a", "b"], "an API that does not answer is not asked for each");
+        let told = report::checked(found.into_iter().map(|found| found.told).collect());
+        let all: Vec<_> = told.objects.iter().map(|one| (one.mended, &*one.message)).collect();
         assert_eq!(
-            of("pending-upgrade", "c").as_deref(),
-            Some("revision 4 is pending-upgrade, and not as Berth deployed it")
+            (told.count, &all[..]),
+            (3, &[(true, ""), (false, "it is slow"), (false, ""), (false, "it is slow")][..])
         );
-        assert_eq!(replaced(&task, &Seen::default()).as_deref(), Some("it is not there any more"));
-        let theirs = Check {
-            release: berth_contract::apps::Release { installation: "x".into(), ..Default::default() },
-            ..task.clone()
+    }
+
+    fn history(of: &[(i64, &str, &str)]) -> Vec<Revision> {
+        let one = |(revision, status, digest): &(i64, &str, &str)| Revision {
+            revision: *revision,
+            status: (*status).into(),
+            label: (*status).into(),
+            digest: (*digest).into(),
+            made: Some(*revision),
+            ..Revision::default()
         };
-        let history = vec![Revision { revision: 1, status: "deployed".into(), description: String::new() }];
-        let seen = Seen { history, ..Seen::default() };
-        assert_eq!(replaced(&theirs, &seen).as_deref(), Some("revision 1 is deployed, and not of this App"));
+        of.iter().map(one).collect()
+    }
+
+    #[test]
+    fn what_is_not_what_berth_deployed_is_told_as_such_and_not_compared() {
+        let recorded = Recorded { revision: 4, manifest_digest: "d4".into(), ..Recorded::default() };
+        let release = Release { name: "web".into(), recorded: Some(recorded), ..Release::default() };
+        let of = |all: &[(i64, &str, &str)]| there(&release, &history(all)).map(|there| there.revision);
+        assert_eq!(of(&[(3, "superseded", "d3"), (4, "deployed", "d4")]), Ok(4));
+        assert_eq!(of(&[(4, "superseded", "d4"), (5, "superseded", "d5"), (6, "deployed", "d4")]), Ok(6));
+        let why = |all: &[(i64, &str, &str)]| of(all).unwrap_err();
+        assert_eq!(
+            why(&[(4, "superseded", "d4"), (5, "deployed", "d5")]),
+            "revision 5 is deployed, and Berth deployed revision 4"
+        );
+        assert_eq!(why(&[(4, "failed", "d4")]), "revision 4 is failed, and Berth deployed revision 4");
+        assert!(why(&[(4, "deployed", "forged")]).contains("another content than Berth deployed"));
+        assert!(why(&[(5, "deployed", "forged")]).contains("is not there any more"));
+        assert_eq!(why(&[]), "it is not there any more");
+        let theirs = Release { installation: "x".into(), ..release.clone() };
+        let all = history(&[(4, "deployed", "d4")]);
+        assert_eq!(there(&theirs, &all).unwrap_err(), "revision 4 is deployed, and not of this App");
+        assert!(there(&Release::default(), &all).unwrap_err().contains("nobody knows"));
     }
 }

@@ -104,6 +104,35 @@ fn what_others_may_change_stays_and_what_somebody_keeps_changing_is_left() {
     assert_eq!(checked(&world.run_check(&all)), Checked::default());
 }
 
+/// Helm hands Berth's labels on to it, and the objects are as that release left them.
+#[test]
+#[ignore = "make test-all: Helm 4, which only that builds; what is compared is tested beside it"]
+fn what_somebody_upgraded_by_hand_is_told_and_deployed_again() {
+    let world = World::start();
+    let there = there(&world);
+    let replaced = |there: &Deployed| checked(&world.run_check(&world.check(there))).replaced;
+    world.by_hand(&["upgrade", "web", &world.chart(), "--reuse-values", "--set=word=by hand"]);
+    assert_eq!(world.word().as_deref(), Some("by hand"));
+    assert_eq!(replaced(&there), "revision 2 is deployed, and Berth deployed revision 1");
+
+    let values = json!({"word": "one", "more": true});
+    let back = deployed(&world.run(&world.deploy_after(&there, &values)));
+    assert!(back.mended.starts_with("revision 2 was deployed"), "{back:?}");
+    assert_eq!(world.statuses(), ["superseded", "failed", "deployed"]);
+    assert_eq!((back.revision, back.unchanged, world.word().as_deref()), (3, false, Some("one")));
+    assert_eq!(replaced(&back), "");
+    // Rolled back to what Berth deployed it is that; to what somebody else did, it is not.
+    world.by_hand(&["rollback", "web", "2"]);
+    assert_eq!(replaced(&back), "revision 4 is deployed, and Berth deployed revision 3");
+    world.by_hand(&["rollback", "web", "3"]);
+    assert_eq!(replaced(&back), "");
+    let asked = world.deploy_after(&back, &values);
+    assert!(deployed(&world.run(&asked)).unchanged);
+    world.by_hand(&["rollback", "web", "2"]);
+    assert_eq!(deployed(&world.run(&asked)).revision, 7);
+    assert_eq!(world.word().as_deref(), Some("one"));
+}
+
 #[test]
 #[ignore = "make test-all: Helm 4, which only that builds; what is compared is tested beside it"]
 fn what_cannot_be_set_back_is_told_with_its_reason() {
@@ -126,7 +155,7 @@ fn what_cannot_be_set_back_is_told_with_its_reason() {
     by_hand.release.adopt = true;
     deployed(&world.run(&by_hand));
     let replaced = checked(&world.run_check(&check)).replaced;
-    assert_eq!(replaced, "revision 2 is deployed, and not as Berth deployed it");
+    assert_eq!(replaced, "revision 2 is deployed, and Berth deployed revision 1");
     assert_eq!(world.run_uninstall(), (Outcome::Uninstalled, 0));
     assert_eq!(checked(&world.run_check(&check)).replaced, "it is not there any more");
     assert_eq!(world.word(), None, "Helm's releases are made by its own task");

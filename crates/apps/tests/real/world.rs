@@ -1,18 +1,17 @@
 //! A tenant's API server, a chart repository, and `berth-apps`.
 
-use berth_contract::apps::{Chart, Check, Deploy, Deployed, Outcome, Release, TASK, Task, Uninstall, files};
+use crate::chart::serve;
+use berth_contract::apps::{Chart, Check, Deploy, Deployed, Outcome, Recorded, Release, TASK, Task, Uninstall, files};
 use berth_testkit::ApiServer;
 use berth_testkit::apiserver::binary;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::fmt::Debug;
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -23,65 +22,6 @@ use tokio::runtime::Runtime;
 
 /// The version that images have.
 const HELM: &str = "helm4-v4.3.1";
-
-const TEMPLATE: &str = r#"apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: web
-data:
-  word: {{ .Values.word | quote }}
-  other: fixed
-  {{- if .Values.broken }}{{ fail .Values.broken }}{{ end }}
-{{- if .Values.hang }}
----
-apiVersion: batch/v1
-kind: Job
-metadata:
-  name: hang
-  annotations: {"helm.sh/hook": "pre-install,pre-upgrade", "helm.sh/hook-delete-policy": "before-hook-creation"}
-spec:
-  template:
-    spec:
-      restartPolicy: Never
-      containers: [{name: c, image: none}]
-{{- end }}
-{{- if .Values.more }}
-{{- $ca := genCA "web" 1 }}
----
-apiVersion: v1
-kind: Secret
-metadata: {name: web}
-stringData: {word: "{{ .Values.word }}", password: "{{ randAlphaNum 20 }}", ca: {{ $ca.Cert | quote }}}
----
-apiVersion: v1
-kind: List
-items:
-  - apiVersion: v1
-    kind: Service
-    metadata: {name: web, annotations: {"helm.sh/resource-policy": keep}}
-    spec: {selector: {app: web}, ports: [{port: 80}]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: "web:{{ .Release.Namespace }}"}
-rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web}
-spec:
-  replicas: 1
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      hostNetwork: no
-      nodeSelector: null
-      containers:
-        - {name: c, image: none, resources: {limits: {cpu: 1000m, memory: 1024Mi}}, volumeMounts: [{name: v, mountPath: /v, readOnly: yes}]}
-      volumes: [{name: v, configMap: {name: web, defaultMode: 0640}}]
-{{- end }}
-"#;
 
 pub(crate) struct World {
     dir: tempfile::TempDir,
@@ -126,14 +66,39 @@ impl World {
 
     fn release(&self) -> Release {
         let (name, namespace) = ("web".into(), self.namespace.clone());
-        Release { name, namespace, installation: "ours".into(), timeout: 60, adopt: false }
+        Release { name, namespace, installation: "ours".into(), timeout: 60, ..Release::default() }
+    }
+
+    /// The same, with what Berth has on record.
+    fn recorded(&self, there: &Deployed) -> Release {
+        let recorded = Recorded {
+            revision: there.revision,
+            manifest_digest: there.manifest_digest.clone(),
+            chart_digest: there.chart_digest.clone(),
+            values_digest: there.values_digest.clone(),
+        };
+        Release { recorded: Some(recorded), ..self.release() }
     }
 
     pub(crate) fn deploy(&self, values: &Value) -> Deploy {
         let chart =
             Chart { from: self.repository.clone(), name: "web".into(), version: "1.0.0".into(), ..Chart::default() };
         let values = values.as_object().unwrap().clone();
-        Deploy { release: self.release(), chart, values, value_files: 0, wait: false, roll_back: false }
+        Deploy {
+            release: self.release(),
+            chart,
+            values,
+            value_files: 0,
+            plain: vec![],
+            wait: false,
+            roll_back: false,
+            epoch: 1,
+        }
+    }
+
+    /// After what was deployed before.
+    pub(crate) fn deploy_after(&self, there: &Deployed, values: &Value) -> Deploy {
+        Deploy { release: self.recorded(there), ..self.deploy(values) }
     }
 
     /// In a group of its own, so that Helm is killed with it, as with a pod.
@@ -156,18 +121,57 @@ impl World {
         self.ended(&Task::Deploy(Box::new(task.clone())))
     }
 
+    /// Somebody calls Helm; the chart is at [`World::chart`].
+    #[track_caller]
+    pub(crate) fn by_hand(&self, args: &[&str]) {
+        let mut command = Command::new(binary("tools", HELM, "helm4").unwrap());
+        for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
+            command.env(variable, self.path("theirs"));
+        }
+        command.env("KUBECONFIG", self.path("secret").join(files::KUBECONFIG));
+        command.args(args).arg(format!("--namespace={}", self.namespace)).stdout(Stdio::null());
+        assert!(command.status().unwrap().success(), "{args:?}");
+    }
+
+    /// The chart, unpacked.
+    pub(crate) fn chart(&self) -> String {
+        self.path("web").display().to_string()
+    }
+
     pub(crate) fn run_uninstall(&self) -> (Outcome, i32) {
         self.ended(&Task::Uninstall(Uninstall { release: self.release() }))
     }
 
+    /// By what was deployed.
+    pub(crate) fn run_uninstall_of(&self, there: &Deployed) -> (Outcome, i32) {
+        self.ended(&Task::Uninstall(Uninstall { release: self.recorded(there) }))
+    }
+
     /// That what is there be compared with what was deployed.
     pub(crate) fn check(&self, deployed: &Deployed) -> Check {
-        let (chart_digest, values_digest) = (deployed.chart_digest.clone(), deployed.values_digest.clone());
-        Check { release: self.release(), chart_digest, values_digest, ..Check::default() }
+        Check { release: self.recorded(deployed), ..Check::default() }
     }
 
     pub(crate) fn run_check(&self, task: &Check) -> (Outcome, i32) {
         self.ended(&Task::Check(Box::new(task.clone())))
+    }
+
+    /// What Helm keeps of a revision, without what the API server adds.
+    pub(crate) fn revision(&self, revision: i64) -> Secret {
+        let mut secret: Secret = self.get(&format!("sh.helm.release.v1.web.v{revision}")).unwrap();
+        let (name, labels) = (secret.metadata.name.take(), secret.metadata.labels.take());
+        secret.metadata = ObjectMeta { name, labels, ..ObjectMeta::default() };
+        secret
+    }
+
+    /// Whoever may write Secrets there writes one, in the place of another.
+    pub(crate) fn write(&self, secret: &Secret) {
+        let (runtime, server) = server();
+        let _inside = runtime.enter();
+        let secrets: Api<Secret> = Api::namespaced(server.client(), &self.namespace);
+        let name = secret.metadata.name.clone().unwrap();
+        drop(runtime.block_on(secrets.delete(&name, &DeleteParams::default())));
+        runtime.block_on(secrets.create(&PostParams::default(), secret)).unwrap();
     }
 
     fn api<K>(&self) -> Api<K>
@@ -185,6 +189,16 @@ impl World {
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
     {
         server().0.block_on(self.api::<K>().get_opt(name)).unwrap()
+    }
+
+    /// Somebody's ConfigMap.
+    pub(crate) fn create_map(&self, name: &str) {
+        let map = ConfigMap {
+            metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
+            ..ConfigMap::default()
+        };
+        let api = self.api::<ConfigMap>();
+        server().0.block_on(api.create(&PostParams::default(), &map)).unwrap();
     }
 
     /// Somebody changes an object.
@@ -211,9 +225,14 @@ impl World {
 
     /// Kills it as soon as the newest revision is so.
     pub(crate) fn killed_when(&self, task: &Deploy, status: &str) {
+        self.killed_once(task, || self.statuses().last().is_some_and(|last| last == status));
+    }
+
+    /// Kills it as soon as that is so.
+    pub(crate) fn killed_once(&self, task: &Deploy, is_so: impl Fn() -> bool) {
         let mut child = self.spawn(&Task::Deploy(Box::new(task.clone())));
         let until = Instant::now() + Duration::from_mins(2);
-        while self.statuses().last().is_none_or(|last| last != status) {
+        while !is_so() {
             assert!(Instant::now() < until && child.try_wait().unwrap().is_none(), "{:?}", self.statuses());
             thread::sleep(Duration::from_millis(20));
         }
@@ -255,33 +274,4 @@ fn kill(mut child: Child) {
     // What has ended by itself is as good.
     let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status().unwrap();
     child.wait().unwrap();
-}
-
-/// A chart repository on loopback; its URL.
-fn serve(dir: &Path) -> String {
-    let chart = dir.join("web");
-    fs::create_dir_all(chart.join("templates")).unwrap();
-    fs::write(chart.join("Chart.yaml"), "apiVersion: v2\nname: web\nversion: 1.0.0\n").unwrap();
-    fs::write(chart.join("values.yaml"), "word: none\n").unwrap();
-    fs::write(chart.join("templates/all.yaml"), TEMPLATE).unwrap();
-    let archive = dir.join("web-1.0.0.tgz");
-    let tar = Command::new("tar").args(["-czf"]).arg(&archive).arg("-C").arg(dir).arg("web").status().unwrap();
-    assert!(tar.success());
-    let archive = fs::read(archive).unwrap();
-    let index =
-        "apiVersion: v1\nentries:\n  web:\n    - {apiVersion: v2, name: web, version: 1.0.0, urls: [web-1.0.0.tgz]}\n";
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(mut stream) = stream else { continue };
-            let mut request = [0; 4096];
-            let read = stream.read(&mut request).unwrap_or_default();
-            let asked = String::from_utf8_lossy(&request[..read]);
-            let body = if asked.contains(".tgz") { &archive } else { index.as_bytes() };
-            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
-            let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
-        }
-    });
-    url
 }

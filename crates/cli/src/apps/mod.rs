@@ -1,7 +1,11 @@
 //! `apps`: how far Apps are in which `Cluster`s, and the values that each gets.
 
+mod config_maps;
 mod plan;
 mod render;
+
+pub(crate) use config_maps::read as read_config_maps;
+pub(crate) use render::wanted;
 
 use crate::access::{Access, parse};
 use crate::args::Meta;
@@ -70,13 +74,13 @@ struct InCluster {
 }
 
 /// The `Cluster` that a word means.
-fn named(access: &Access, cluster: &str) -> (String, String) {
+pub(crate) fn named(access: &Access, cluster: &str) -> (String, String) {
     let (namespace, name) = cluster.split_once('/').unwrap_or((&access.namespace, cluster));
     (namespace.to_owned(), name.to_owned())
 }
 
 /// The App of that name, as stored.
-async fn stored(access: &Access, name: &str) -> anyhow::Result<App> {
+pub(crate) async fn stored(access: &Access, name: &str) -> anyhow::Result<App> {
     let key = ObjectKey::namespaced(Kind::App, &*access.namespace, name);
     if let Some(live) = access.get(&key).await? {
         return parse(live, &key.to_string());
@@ -86,7 +90,7 @@ async fn stored(access: &Access, name: &str) -> anyhow::Result<App> {
 }
 
 /// All of a kind that this version can read; the others are complained of.
-async fn list<T: DeserializeOwned>(
+pub(crate) async fn list<T: DeserializeOwned>(
     access: &Access,
     kind: Kind,
     namespace: Option<&str>,

@@ -1,7 +1,7 @@
 //! `apps plan`: which `Cluster`s an App would reach, and which charts change there.
 
-use super::list;
 use super::render::{of_file_or_stored, wanted};
+use super::{list, read_config_maps};
 use crate::access::Access;
 use crate::args::apps::Plan;
 use crate::outcome::Outcome;
@@ -10,6 +10,7 @@ use crate::paint::{good, safe, warn};
 use berth_api::app::AppRelease;
 use berth_api::{App, AppInstallation, Cluster};
 use berth_plan_apps::app;
+use berth_plan_apps::values::config_maps;
 use berth_render::{Kind, ObjectKey};
 use kube::ResourceExt as _;
 use serde::Serialize;
@@ -40,10 +41,12 @@ struct Change {
 pub(super) async fn run(access: &Access, args: &Plan, namespace: Option<&str>) -> anyhow::Result<Outcome> {
     let app = of_file_or_stored(access, args.file.as_deref(), args.app.as_deref(), namespace).await?;
     let operator = &*args.operator_namespace;
+    let read = read_config_maps(access, &app).await?;
+    let newest = app::newest(&app, config_maps::digest(&app.spec.release, &read).as_deref());
     let clusters = wanted(access, &app, operator).await?;
     let (scope, selector) = (app::scope(&app, operator), app::selector(&app));
     let there = list(access, Kind::AppInstallation, scope, Some(&selector)).await?;
-    let all = changes(&app, &clusters, &there);
+    let all = changes(&app, &newest, &clusters, &there);
     if all.is_empty() {
         output::note("it is for no Cluster");
     }
@@ -51,7 +54,8 @@ pub(super) async fn run(access: &Access, args: &Plan, namespace: Option<&str>) -
     Ok(Outcome::done_if(all.iter().all(|change| change.what == What::Nothing)))
 }
 
-fn changes(app: &App, clusters: &BTreeMap<ObjectKey, Cluster>, there: &[AppInstallation]) -> Vec<Change> {
+/// `newest`: the digest of what the App says now.
+fn changes(app: &App, newest: &str, clusters: &BTreeMap<ObjectKey, Cluster>, there: &[AppInstallation]) -> Vec<Change> {
     let key = |it: &AppInstallation| {
         ObjectKey::namespaced(Kind::Cluster, it.namespace().unwrap_or_default(), &*it.spec.cluster.name)
     };
@@ -62,7 +66,7 @@ fn changes(app: &App, clusters: &BTreeMap<ObjectKey, Cluster>, there: &[AppInsta
         let what = match (cluster, it) {
             (None, _) => What::Uninstall,
             (Some(_), None) => What::Install,
-            (Some(_), Some(it)) if app::is_newest(app, it) => What::Nothing,
+            (Some(_), Some(it)) if it.spec.digest == newest => What::Nothing,
             (Some(_), Some(_)) => What::Upgrade,
         };
         let labels = |cluster: &Cluster| cluster.metadata.labels.clone().unwrap_or_default();
@@ -135,13 +139,15 @@ mod tests {
                 "metadata": {"name": cluster, "namespace": "team-a"},
                 "spec": {
                     "app": {"namespace": "team-a", "name": "web", "uid": "u"}, "cluster": {"name": cluster, "uid": "u"},
-                    "digest": berth_plan::apps::digest(&release), "release": release,
+                    "digest": app::newest(&app(version), None), "release": release,
                 },
             }))
             .unwrap()
         };
         let clusters = [cluster("a", "none"), cluster("b", "canary"), cluster("c", "none")].into();
-        let all = changes(&app("2.0.0"), &clusters, &[has("a", "1.0.0"), has("b", "2.0.0"), has("gone", "1.0.0")]);
+        let newest = app::newest(&app("2.0.0"), None);
+        let all =
+            changes(&app("2.0.0"), &newest, &clusters, &[has("a", "1.0.0"), has("b", "2.0.0"), has("gone", "1.0.0")]);
         let lines: Vec<_> = all.iter().map(|change| (&*change.cluster, change.what, change.wave)).collect();
         assert_eq!(
             lines,

@@ -1,6 +1,6 @@
 //! `apps render`: the values that an App gives each of its `Cluster`s, made by the operator's own function.
 
-use super::{named, stored};
+use super::{named, read_config_maps, stored};
 use crate::access::{Access, namespace_of, object_in};
 use crate::args::apps::Render;
 use crate::outcome::Outcome;
@@ -8,9 +8,10 @@ use crate::output;
 use crate::paint::safe;
 use crate::plan::image_registry;
 use anyhow::bail;
+use berth_api::app::ReadValues;
 use berth_api::{App, Cluster};
 use berth_plan_apps::app;
-use berth_plan_apps::values::{self, Problem, TenantFacts};
+use berth_plan_apps::values::{self, Problem, TenantFacts, config_maps};
 use berth_render::{Kind, ObjectKey};
 use kube::ResourceExt as _;
 use serde::Serialize;
@@ -44,12 +45,15 @@ pub(super) async fn run(access: &Access, args: &Render, namespace: Option<&str>)
             ),
         }
     }
-    let all: Vec<Rendered> = clusters.iter().map(|cluster| rendered(&app, cluster, &registry)).collect();
+    let read = read_config_maps(access, &app).await?;
+    let all: Vec<Rendered> = clusters.iter().map(|cluster| rendered(&app, &read, cluster, &registry)).collect();
     if all.is_empty() {
         output::note("it is for no Cluster");
     }
-    if !release.values_from.is_empty() {
-        output::note("values of Secrets (spec.valuesFrom) count less than these, and are not shown");
+    if release.values_from.iter().any(|from| from.secret_ref.is_some()) {
+        output::note(
+            "values of Secrets (spec.valuesFrom) are not shown: they count by their place in that list, and less than spec.valuesTemplate and spec.values",
+        );
     }
     output::show(args.output, &all, || documents(&all))?;
     Ok(Outcome::done_if(all.iter().all(|one| one.problem.is_none())))
@@ -70,7 +74,7 @@ pub(super) async fn of_file_or_stored(
 }
 
 /// Those that it is for.
-pub(super) async fn wanted(access: &Access, app: &App, operator: &str) -> anyhow::Result<BTreeMap<ObjectKey, Cluster>> {
+pub(crate) async fn wanted(access: &Access, app: &App, operator: &str) -> anyhow::Result<BTreeMap<ObjectKey, Cluster>> {
     let (all, _) = access.clusters(app::scope(app, operator), None).await?;
     let key = |cluster: &Cluster| {
         ObjectKey::namespaced(Kind::Cluster, cluster.namespace().unwrap_or_default(), cluster.name_any())
@@ -101,10 +105,11 @@ async fn clusters(access: &Access, args: &Render, app: &App) -> anyhow::Result<V
     Ok(wanted.into_iter().filter(|(key, _)| is_asked(key)).map(|(_, cluster)| cluster).collect())
 }
 
-fn rendered(app: &App, cluster: &Cluster, registry: &str) -> Rendered {
+/// `read`: what is in the App's ConfigMaps.
+fn rendered(app: &App, read: &[ReadValues], cluster: &Cluster, registry: &str) -> Rendered {
     let of = format!("{}/{}", cluster.namespace().unwrap_or_default(), cluster.name_any());
-    match values::of(&app.spec.release, &TenantFacts::of(cluster, registry)) {
-        Ok(values) => Rendered { cluster: of, values: Some(values), problem: None },
+    match values::of(&app.spec.release, read, &TenantFacts::of(cluster, registry)) {
+        Ok(own) => Rendered { cluster: of, values: Some(config_maps::with_own(read, own)), problem: None },
         Err(Problem::Wrong(why)) => Rendered { cluster: of, values: None, problem: Some(why) },
         Err(Problem::Waits(on)) => Rendered { cluster: of, values: None, problem: Some(format!("waiting for {on}")) },
     }
@@ -134,6 +139,7 @@ mod tests {
     fn each_cluster_has_a_document() {
         let spec = json!({
             "clusterSelector": {}, "chart": {"oci": "oci://reg/web", "version": "1.0.0"},
+            "valuesFrom": [{"configMapRef": {"name": "web"}}],
             "valuesTemplate": "name: {{ cluster.name }}\ntier: {{ cluster.labels.tier }}\n", "values": {"on": "on"},
         });
         let app = json!({
@@ -147,13 +153,15 @@ mod tests {
             });
             serde_json::from_value(cluster).unwrap()
         };
+        let values = json!({"name": "counts less", "size": 1}).to_string();
+        let read = [ReadValues { name: "web".into(), key: "values.yaml".into(), values }];
         let all = [cluster("acme", &json!({"tier": "gold"})), cluster("beta", &json!({}))];
-        let all: Vec<Rendered> = all.iter().map(|cluster| rendered(&app, cluster, "")).collect();
+        let all: Vec<Rendered> = all.iter().map(|cluster| rendered(&app, &read, cluster, "")).collect();
         let text = documents(&all);
         let (first, second) = text.strip_prefix("---\n").and_then(|text| text.split_once("---\n")).unwrap();
         assert!(first.starts_with("# Cluster team-a/acme\n"), "{text}");
         let read: Value = serde_saphyr::from_str(first).unwrap();
-        assert_eq!(read, json!({"name": "acme", "tier": "gold", "on": "on"}));
+        assert_eq!(read, json!({"name": "acme", "size": 1, "tier": "gold", "on": "on"}));
         let expected = "# Cluster team-a/beta\n# spec.valuesTemplate for Cluster team-a/beta, line 2: undefined value: `cluster.labels.tier` is undefined";
         assert!(second.starts_with(expected), "{text}");
     }

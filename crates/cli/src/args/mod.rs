@@ -14,7 +14,7 @@ mod values;
 use clap::{Parser, Subcommand};
 #[cfg(test)]
 pub(crate) use offline::Layout;
-pub(crate) use offline::{Images, Objects, Render};
+pub(crate) use offline::{Images, ImagesOf, Objects, Render};
 pub(crate) use releases::{Diff, History, Rollback, Rollouts, Upgrade};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -124,7 +124,10 @@ pub(crate) enum Verb {
     /// The same file renders the same bytes. A Secret is a list of what it will hold: no key is made. Texts of templates and digests that Berth
     /// adds are left out. The CustomResourceDefinition's rules are not checked, since that takes an API server: use `plan -f`.
     Render(Render),
-    /// Print the images that Berth and its tenants run, such as to mirror them, without any cluster.
+    /// Print the images that Berth and its tenants run, such as to mirror them, without any cluster; or those of Apps.
+    ///
+    /// For Apps (--apps, --app or -f) it has your own `helm` fetch and render the charts, with the values that each Cluster gets and upstream's
+    /// registries. Exit code 3: the values of some Cluster cannot be made yet.
     Images(Images),
     /// Take over the control-plane namespace of a Cluster that no longer exists, such as after a restore.
     ///

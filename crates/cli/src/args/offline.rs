@@ -49,6 +49,35 @@ pub(crate) struct Images {
     /// Where that registry has upstream's images, as the chart's imageLayout.
     #[arg(long, value_enum, default_value_t, ignore_case = true, requires = "to")]
     pub(crate) layout: Layout,
+    #[command(flatten)]
+    pub(crate) of: ImagesOf,
+}
+
+/// Apps whose images are meant.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct ImagesOf {
+    /// Instead, the images of the charts of all Apps: of a namespace with -n, else of all.
+    #[arg(long, conflicts_with_all = ["versions", "etcd", "app", "file"])]
+    pub(crate) apps: bool,
+    /// Instead, the images of this App's chart; several times for several.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["versions", "etcd", "file"])]
+    pub(crate) app: Vec<String>,
+    /// Instead, the images of the chart of the App in this file, which is not stored yet; `-` is standard input.
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["versions", "etcd"])]
+    pub(crate) file: Option<PathBuf>,
+    /// Only with the values of this Cluster; several times for several. As `<namespace>/<name>` if it is in another namespace.
+    #[arg(long, value_name = "CLUSTER")]
+    pub(crate) cluster: Vec<String>,
+    /// Namespace of the operator, whose Apps are for Clusters of all namespaces.
+    #[arg(long, default_value = "berth-system", value_name = "NAMESPACE")]
+    pub(crate) operator_namespace: String,
+}
+
+impl ImagesOf {
+    /// Whether any are meant.
+    pub(crate) fn are_asked(&self) -> bool {
+        self.apps || !self.app.is_empty() || self.file.is_some()
+    }
 }
 
 /// Where a registry has upstream's images.

@@ -56,7 +56,7 @@ pub(super) fn given(access: &ClusterAccess, of: Option<&TenantId>) -> Vec<Given>
         role: spec.role.clone(),
         namespaces: spec.namespaces.clone(),
         clusters: which(spec.cluster_selector.as_ref(), &spec.cluster_refs),
-        expires_at: spec.expires_at.as_ref().map(|at| time(at.0)),
+        expires_at: spec.expires_at.as_ref().map(|at| at.time().map_or_else(|| at.as_str().to_owned(), time)),
         granted_by: spec.granted_by.clone(),
         reason: spec.reason.clone(),
         granted: status.granted.unwrap_or_default(),
@@ -119,7 +119,7 @@ fn state(access: &ClusterAccess, status: &ClusterAccessStatus, of: &TenantId) ->
 
 /// Whether it ended, or is deleted.
 fn is_over(access: &ClusterAccess, now: Timestamp) -> bool {
-    let ended = access.spec.expires_at.as_ref().is_some_and(|until| until.0 <= now);
+    let ended = access.spec.expires_at.as_ref().is_some_and(|until| until.is_over(now));
     ended || access.metadata.deletion_timestamp.is_some()
 }
 
@@ -142,11 +142,12 @@ pub(super) fn counts_in(access: &ClusterAccess, of: &TenantId, is_meant: bool, n
 
 pub(super) fn table(given: &[Given], now: Timestamp) -> String {
     let rows = given.iter().map(|one| {
-        let until = one.expires_at.as_ref().and_then(|at| at.parse::<Timestamp>().ok());
-        let until = match until.map(|at| age::until(at, now)) {
+        let until = one.expires_at.as_ref().map(|at| at.parse::<Timestamp>().ok());
+        let until = match until.map(|at| at.map(|at| age::until(at, now))) {
             None => "-".to_owned(),
-            Some(None) => "ended".to_owned(),
-            Some(Some(left)) => format!("in {left}"),
+            Some(None) => "no time".to_owned(),
+            Some(Some(None)) => "ended".to_owned(),
+            Some(Some(Some(left))) => format!("in {left}"),
         };
         let how = one.state.map_or_else(|| format!("{}/{}", one.granted, one.selected), str::to_owned);
         let within = if one.namespaces.is_empty() { "all".to_owned() } else { one.namespaces.join(",") };

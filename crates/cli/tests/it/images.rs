@@ -81,3 +81,19 @@ fn what_is_not_supported_is_refused() {
     assert_eq!(run(&["images", "--version", "1.36"], "").status.code(), Some(2));
     assert_eq!(run(&["images", "--etcd", "2.0.0"], "").status.code(), Some(1));
 }
+
+#[test]
+fn those_of_apps_take_the_users_own_helm() {
+    let run = |args: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_kubectl-berth"));
+        command.arg("images").args(args).env("PATH", "/nowhere").output().unwrap()
+    };
+    let none = run(&["--apps"]);
+    assert_eq!(none.status.code(), Some(1));
+    assert!(text(&none.stderr).contains("there is no program helm in your PATH"), "{}", text(&none.stderr));
+    for wrong in
+        [&["--apps", "--version", "1.36.3"][..], &["--apps", "--app", "web"], &["--app", "web", "-f", "app.yaml"]]
+    {
+        assert_eq!(run(wrong).status.code(), Some(2), "{wrong:?}");
+    }
+}

@@ -7,12 +7,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Check {
-    /// Which release.
+    /// Which release, as it was deployed.
     pub release: Release,
-    /// SHA-256 of the chart's archive as it was deployed, in hexadecimal.
-    pub chart_digest: String,
-    /// SHA-256 of all values as they were then.
-    pub values_digest: String,
     /// What differs is set back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repair: bool,
@@ -134,7 +130,7 @@ mod tests {
         let check = Check { release, repair: true, ..Check::default() };
         assert_eq!(
             serde_json::to_string(&Task::Check(Box::new(check))).unwrap(),
-            r#"{"check":{"release":{"name":"r","namespace":"n","installation":"","timeout":0},"chartDigest":"","valuesDigest":"","repair":true}}"#
+            r#"{"check":{"release":{"name":"r","namespace":"n","installation":"","timeout":0},"repair":true}}"#
         );
         let said = r#"{"checked": {"count": 1, "objects": [{"object": {"kind": "Service", "name": "web"}, "what": "Moved"}]}}"#;
         let Outcome::Checked(checked) = serde_json::from_str(said).unwrap() else { panic!("{said}") };

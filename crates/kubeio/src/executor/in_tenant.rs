@@ -3,7 +3,7 @@
 use super::{Executor, sent};
 use crate::calls::Io;
 use crate::error::{ErrorKind, IoError};
-use crate::observe::Snapshot;
+use crate::snapshot::Snapshot;
 use berth_api::labels;
 use berth_plan::Action;
 use berth_plan::object_meta::uid;

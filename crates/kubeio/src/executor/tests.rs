@@ -100,7 +100,7 @@ fn round(failures: &[(StageId, ErrorKind)], executor: &mut Executor<'_>) -> Appl
     let mut applied = Applied { done: 1, ..Applied::default() };
     for (stage, kind) in failures {
         assert!(!applied.ended, "nothing is tried after {:?}", applied.failure);
-        executor.failed(Some(*stage), error(*kind, stage.name()), WRITE_DEADLINE, &mut applied);
+        executor.failed(Some((*stage, None)), error(*kind, stage.name()), WRITE_DEADLINE, &mut applied);
     }
     applied
 }
@@ -159,8 +159,38 @@ async fn where_calls_fail_at_once_all_stages_are_tried() {
     let (mut executor, mut applied) = (executor(&io), Applied { done: 1, ..Applied::default() });
     for stage in [Endpoint, Pki, Etcd, API_SERVER, CONTROLLER_MANAGER, SCHEDULER, Kubeconfig, Tenant] {
         let error = error(ErrorKind::Transient, stage.name());
-        executor.failed(Some(stage), error, Duration::from_millis(5), &mut applied);
+        executor.failed(Some((stage, None)), error, Duration::from_millis(5), &mut applied);
         assert!(!applied.ended, "{stage:?}");
+    }
+}
+
+/// As those of an App, for each `Cluster`.
+#[tokio::test]
+async fn of_several_stages_of_an_id_one_that_fails_holds_up_no_other() {
+    for code in [403, 503] {
+        let service = tower::service_fn(move |request: Request<Body>| async move {
+            let is_refused = request.uri().path().contains("/team-a/");
+            let code = if is_refused { code } else { 200 };
+            let answer = json!({"kind": "Status", "status": "Failure", "code": code, "message": "exceeded quota: q"});
+            Ok::<_, Infallible>(
+                Response::builder().status(code).body(Body::from(answer.to_string().into_bytes())).unwrap(),
+            )
+        });
+        let client = FencedClient::new(Client::new(service, "default"), Fence::open());
+        let io = Io::new(client, Arc::default(), WRITE_DEADLINE);
+        let stage = |namespace: &str| {
+            let key = ObjectKey::namespaced(Kind::AppInstallation, namespace, "acme-web");
+            let delete = Action::Delete { key: key.clone(), uid: "u".into(), grace: None };
+            Stage { of: Some(key), actions: vec![delete], ..Stage::new(StageId::App, State::Ready) }
+        };
+        let plan = Plan { stages: ["team-a", "team-b", "team-c"].map(stage).into(), ..Plan::default() };
+        let (mut executor, mut snapshot) = (executor(&io), Snapshot::default());
+        for round in 0..2 {
+            let applied = executor.apply(&mut snapshot, &plan).await;
+            assert_eq!((applied.done, applied.ended), (2, false), "{code}, round {round}");
+            let what = applied.failure.map(|e| e.what).unwrap_or_default();
+            assert_eq!(what, "delete AppInstallation team-a/acme-web", "{code}");
+        }
     }
 }
 

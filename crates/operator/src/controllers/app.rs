@@ -5,7 +5,7 @@ use super::watches::Watches;
 use crate::context::Context;
 use berth_api::app::{App, AppInstallation};
 use berth_api::{Cluster, labels};
-use berth_kubeio::observe_app;
+use berth_kubeio::{ValuesSeen, observe_app};
 use berth_plan::MetaCluster;
 use berth_plan_apps::AppPlanner;
 use berth_render::Kind;
@@ -20,7 +20,7 @@ impl Controller for App {
     const MANAGER: &'static str = labels::MANAGER_APP;
     const CHILDREN: &'static str = labels::APP;
     type Planner = AppPlanner;
-    type IdleCheck = ();
+    type IdleCheck = ValuesSeen;
 
     fn watches(watches: Watches<Self>) -> Watches<Self> {
         let operator = watches.settings.apps.namespace.clone();
@@ -40,8 +40,13 @@ impl Controller for App {
         Some(ObjectRef::new(all.get(labels::APP)?).within(all.get(labels::APP_NAMESPACE)?))
     }
 
-    async fn observe(ctx: &Context, object: &Self, meta: &Arc<MetaCluster>, _: Timestamp) -> Observed<()> {
+    async fn observe(ctx: &Context, object: &Self, meta: &Arc<MetaCluster>, _: Timestamp) -> Observed<ValuesSeen> {
         let snapshot = observe_app(&ctx.io, object, &ctx.settings.apps.namespace, meta).await?;
-        Ok(Observation { snapshot, tenant: None, etcd: None, idle_check: None })
+        let idle_check = ValuesSeen::of(object, &snapshot);
+        Ok(Observation { snapshot, tenant: None, etcd: None, idle_check })
+    }
+
+    async fn is_unchanged(seen: &ValuesSeen, ctx: &Context, _: Timestamp) -> bool {
+        seen.is_unchanged(&ctx.io).await
     }
 }

@@ -120,7 +120,7 @@ impl Report<'_> {
     pub(super) fn tell_platform(&self, told: &[String]) {
         let ObjectKey { kind, namespace, name } = &self.resource.key;
         for why in self.ctx.told.news(&self.resource.uid, told, self.now) {
-            tracing::warn!(kind = kind.name(), namespace, name, why, "no node takes what this object asks for");
+            tracing::warn!(kind = kind.name(), namespace, name, why, "nodes of the meta cluster hold this object up");
         }
     }
 

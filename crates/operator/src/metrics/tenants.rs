@@ -1,7 +1,8 @@
 //! How each tenant is, as its status says it: what alerts are made from.
 
 use super::apps::{self, InstallationMetrics};
-use berth_render::ObjectKey;
+use super::registration;
+use berth_render::{Kind, ObjectKey};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -138,6 +139,8 @@ impl Tenants {
                 }
             }
         }
+        let clusters = all.iter().filter(|(key, _)| key.kind == Kind::Cluster);
+        registration::register(clusters.flat_map(|(_, said)| &said.conditions), registry);
         apps::register(all.iter().filter_map(|(key, said)| Some((key, said.app.as_ref()?))), registry);
         drop(all);
         let without: Family<Orphan, Gauge> = Family::default();

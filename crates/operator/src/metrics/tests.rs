@@ -52,6 +52,32 @@ fn installations_of_apps_are_counted_by_phase_until_they_are_gone() {
 }
 
 #[test]
+fn clusters_that_argo_cd_knows_are_counted_by_how_far_that_is() {
+    let metrics = Metrics::default();
+    let say = |kind, name: &str, status: &str, reason: &str| {
+        let condition = json!({
+            "type": "Registered", "status": status, "reason": reason, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
+        });
+        metrics.tenants.say(&ObjectKey::namespaced(kind, "team-a", name), &json!({"conditions": [condition]}));
+    };
+    let counted = |state: &str, n| {
+        let line = format!("berth_cluster_registrations{{state=\"{state}\"}} {n}\n");
+        assert!(metrics.text().contains(&line), "{line} {}", metrics.text());
+    };
+    assert!(!metrics.text().contains("berth_cluster_registrations{"), "none asks for it");
+    say(Kind::Cluster, "a", "True", "AsExpected");
+    say(Kind::Cluster, "b", "False", "Rejected");
+    say(Kind::Cluster, "c", "False", "ForeignObject");
+    say(Kind::Cluster, "d", "False", "Waiting");
+    say(Kind::EtcdCluster, "e", "False", "Waiting");
+    counted("Registered", 1);
+    counted("Failed", 2);
+    counted("Waiting", 1);
+    metrics.tenants.forget(&ObjectKey::namespaced(Kind::Cluster, "team-a", "d"));
+    counted("Waiting", 0);
+}
+
+#[test]
 fn a_change_is_there_until_it_is_through_and_its_duration_counts_once() {
     let metrics = Metrics::default();
     let of = |outcome: Option<&str>, state: &str, came_back: bool| {
@@ -112,8 +138,10 @@ fn everything() -> Metrics {
     let since = "2026-01-01T00:00:00Z";
     let condition =
         json!({"type": "Ready", "status": "True", "reason": "Waiting", "message": "", "lastTransitionTime": since});
+    let mut registered = condition.clone();
+    registered["type"] = "Registered".into();
     let status = json!({
-        "conditions": [condition], "certificates": {"nextExpiry": since}, "lastVerifiedTime": since,
+        "conditions": [condition, registered], "certificates": {"nextExpiry": since}, "lastVerifiedTime": since,
         "recovery": {"begun": since}, "restoredAt": since, "phase": "Deployed", "failures": 1, "drift": {"count": 1},
     });
     let orphan = || Orphan { namespace: "a".into(), cluster_namespace: "b".into(), cluster: "c".into() };

@@ -6,7 +6,7 @@ use berth_api::hibernation::SleepState;
 use berth_api::{Cluster, names};
 use berth_kubeio::{Snapshot, TenantTarget};
 use berth_plan::fleet::TenantId;
-use berth_plan_cluster::users::{Record, stored, waking_since};
+use berth_plan_cluster::users::{Record, serves_nobody, stored, waking_since};
 use berth_render::{Kind, ObjectKey};
 use kube::ResourceExt as _;
 use parking_lot::Mutex;
@@ -31,16 +31,18 @@ impl Users {
         let observed = &snapshot.observed;
         let record = stored(observed, &home);
         // One that cannot be read may say anything.
-        let given = Record::read(record).ok().filter(|_| !observed.denied).map(|record| record.given_by());
+        let record = Record::read(record).ok().filter(|_| !observed.denied);
+        let given = record.as_ref().map(Record::given_by);
         let etcd = observed.get(&ObjectKey::namespaced(Kind::EtcdCluster, &*home, names::ETCD));
         let epoch = etcd.and_then(|etcd| etcd.pointer("/status/epoch")).and_then(Value::as_i64).unwrap_or_default();
         let hibernation = cluster.status.as_ref().and_then(|status| status.hibernation.as_ref());
         let facts = Facts {
             labels: cluster.labels().clone(),
             asleep: hibernation.is_some_and(|h| h.state != SleepState::Awake),
-            ends: cluster.metadata.deletion_timestamp.is_some(),
+            ends: cluster.metadata.deletion_timestamp.is_some() && serves_nobody(observed, &home),
             paused: cluster.spec.paused,
             epoch,
+            restored: record.is_some_and(|record| !record.was_looked_for(epoch)),
             wakes: waking_since(observed, &home),
             target,
         };

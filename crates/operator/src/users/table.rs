@@ -27,6 +27,9 @@ const PATIENCE_AT_FIRST: Duration = Duration::from_secs(30);
 /// A status is not written more often.
 const QUIET: Duration = Duration::from_millis(300);
 
+/// So many tenants are visited at once where the last visit did not do all: they may be slow, and the others' rights end in time.
+const IN_DOUBT_AT_ONCE: usize = 48;
+
 /// Nobody looks more often.
 const SHORTEST: Duration = Duration::from_millis(50);
 
@@ -131,6 +134,7 @@ impl Table {
         let Some(tenant) = self.tenants.get(id) else { return false };
         let is_recorded = tenant.recorded.as_ref().is_none_or(|all| !all.is_empty());
         is_recorded
+            || tenant.facts.restored
             || !tenant.outcomes.is_empty()
             || self.accesses.values().any(|access| self.means(access, id, tenant))
     }
@@ -245,7 +249,7 @@ impl Table {
             self.visit_who_is_unknown();
         }
         if let Some(access) = self.accesses.get_mut(key) {
-            access.again = object.as_ref().and_then(|object| Some(object.spec.expires_at.as_ref()?.0));
+            access.again = object.as_ref().and_then(|object| object.spec.expires_at.as_ref()?.time());
             access.object = object;
             access.dirty = Some(now);
         }
@@ -253,7 +257,7 @@ impl Table {
         true
     }
 
-    /// Whom to visit now, at most so many. Those that failed come last.
+    /// Whom to visit now, at most so many. Those that failed come last, and leave room for others.
     pub(crate) fn due(&mut self, now: Timestamp, most: usize) -> Vec<Due> {
         if !self.listed {
             return vec![];
@@ -266,6 +270,9 @@ impl Table {
             .map(|(id, tenant)| (tenant.failures, id.clone()))
             .collect();
         all.sort();
+        let in_doubt = self.tenants.values().filter(|tenant| tenant.running && tenant.failures > 0).count();
+        let healthy = all.iter().take_while(|(failures, _)| *failures == 0).count();
+        let most = most.min(healthy + IN_DOUBT_AT_ONCE.saturating_sub(in_doubt));
         let due: Vec<TenantId> = all.into_iter().take(most).map(|(_, id)| id).collect();
         due.into_iter().filter_map(|id| self.begins(id)).collect()
     }
@@ -274,7 +281,7 @@ impl Table {
         let tenant = self.tenants.get(&id)?;
         let selecting = self.accesses.iter().filter(|(_, access)| self.means(access, &id, tenant));
         let selecting: BTreeSet<ObjectKey> = selecting.map(|(key, _)| key.clone()).collect();
-        let recorded = tenant.recorded.as_ref().is_none_or(|all| !all.is_empty());
+        let recorded = tenant.facts.restored || tenant.recorded.as_ref().is_none_or(|all| !all.is_empty());
         let facts = tenant.facts.clone();
         let tenant = self.tenants.get_mut(&id)?;
         (tenant.running, tenant.dirty, tenant.again) = (true, false, None);

@@ -111,8 +111,8 @@ async fn know_clusters(ctx: &Context, platform: Option<String>) -> Result<(), Io
             namespace: meta.namespace.clone().unwrap_or_default(),
             name: meta.name.clone().unwrap_or_default(),
         };
-        let ends = meta.deletion_timestamp.is_some();
-        all.push((id, Facts { labels: meta.labels.unwrap_or_default(), ends, ..Facts::default() }));
+        // One that is deleted may serve on: a reconcile tells.
+        all.push((id, Facts { labels: meta.labels.unwrap_or_default(), ..Facts::default() }));
     };
     ctx.io.list_each(Kind::Cluster, read).await?;
     ctx.users.table.lock().begin(platform, all, Instant::now());

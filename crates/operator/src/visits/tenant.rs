@@ -7,12 +7,18 @@ use berth_kubeio::{ErrorKind, Io, IoError, TenantTarget};
 use berth_plan_cluster::users::{Failed, Seen, Step};
 use berth_render::{Kind, ObjectKey};
 use futures::{StreamExt, stream};
-use std::collections::BTreeSet;
 use std::pin::pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a call may take.
 const DEADLINE: Duration = Duration::from_secs(5);
+
+/// After so long nothing more is read, and nothing more is written: visits of other tenants wait for this one, and the next one goes on.
+const READS: Duration = Duration::from_secs(10);
+const WRITES: Duration = Duration::from_secs(20);
+
+/// Why something was not done.
+const SLOW: &str = "the API of the tenant is slow; the rest is done with the next visit";
 
 /// Objects that are read at once.
 const AT_ONCE: usize = 8;
@@ -24,6 +30,9 @@ pub(super) struct Inside {
     pub(super) failed: Failed,
     /// What was to be written when nobody answered any more.
     pub(super) unsure: Option<ObjectKey>,
+    /// What the time did not suffice for.
+    pub(super) left: Failed,
+    began: Instant,
     /// Nobody answers, or no more.
     pub(super) no_answer: Option<String>,
 }
@@ -32,15 +41,17 @@ impl Inside {
     pub(super) async fn open(ctx: &Context, target: &TenantTarget) -> Result<Self, String> {
         let client = (ctx.connect)(target.clone()).await?;
         let io = Io::new(client, ctx.tenant_calls.clone(), DEADLINE);
-        Ok(Self { io, seen: Seen::new(), failed: Failed::new(), unsure: None, no_answer: None })
+        let (seen, failed, left) = (Seen::new(), Failed::new(), Failed::new());
+        Ok(Self { io, seen, failed, unsure: None, left, began: Instant::now(), no_answer: None })
     }
 
-    /// Reads these. After one that is not answered nothing else is asked: visits of other tenants wait for this one.
-    pub(super) async fn look(&mut self, keys: &BTreeSet<ObjectKey>) {
+    /// Reads these, in this order. After one that is not answered nothing else is asked.
+    pub(super) async fn look(&mut self, keys: &[ObjectKey]) {
         let io = self.io.clone();
         let reads = stream::iter(keys.iter().cloned()).map(|key| async { (io.get(&key).await, key) });
         let mut reads = pin!(reads.buffer_unordered(AT_ONCE));
         while self.no_answer.is_none()
+            && self.began.elapsed() < READS
             && let Some((live, key)) = reads.next().await
         {
             match live {
@@ -48,6 +59,15 @@ impl Inside {
                 Err(error) => self.fails(key, &error),
             }
         }
+        let is_left = |key: &&ObjectKey| !self.seen.contains_key(key) && !self.failed.contains_key(key);
+        let left: Vec<ObjectKey> = keys.iter().filter(is_left).cloned().collect();
+        for key in left {
+            self.leave(key);
+        }
+    }
+
+    fn leave(&mut self, key: ObjectKey) {
+        self.left.insert(key, (AccessState::Waiting, SLOW.to_owned()));
     }
 
     /// One after the other. After one that is not answered nothing else is asked. Err: this process may not write any more.
@@ -55,6 +75,10 @@ impl Inside {
         for step in steps {
             if self.no_answer.is_some() {
                 break;
+            }
+            if self.began.elapsed() >= WRITES {
+                self.leave(step.key().clone());
+                continue;
             }
             let writes = matches!(step, Step::Apply(_));
             let (key, answer) = match step {

@@ -3,7 +3,7 @@
 use crate::context::Context;
 use berth_api::{ClusterAccess, labels};
 use berth_kubeio::{IoError, ResourceRef, patch_finalizers, write_status};
-use berth_plan_cluster::users::{refusal, status};
+use berth_plan_cluster::users::{self, refusal, status};
 use berth_render::{Kind, ObjectKey};
 use jiff::SignedDuration;
 use kube::Resource as _;
@@ -23,7 +23,7 @@ pub(super) async fn tend(ctx: &Context, key: &ObjectKey) -> Result<Option<Signed
         ctx.users.table.lock().gone(key);
         return Ok(None);
     };
-    let Some(mut access) = read(ctx, key, live) else { return Ok(None) };
+    let Some(mut access) = read(ctx, key, &live) else { return Ok(None) };
     let resource = ResourceRef::of(Kind::ClusterAccess, &access);
     let finalizers = access.metadata.finalizers.clone().unwrap_or_default();
     let is_held = finalizers.iter().any(|finalizer| finalizer == labels::FINALIZER);
@@ -57,12 +57,12 @@ pub(super) async fn tend(ctx: &Context, key: &ObjectKey) -> Result<Option<Signed
     Ok(is_deleted.then_some(if told.settles { SOON } else { LATER }).filter(|_| told.settles || !held_by))
 }
 
-/// None: this build cannot read it. It stays as it is, and so does what it gave.
-fn read(ctx: &Context, key: &ObjectKey, live: Value) -> Option<ClusterAccess> {
-    match serde_json::from_value(live) {
+/// None: this build cannot read it. It stays as it is, and so does what it gave until it is deleted or over.
+fn read(ctx: &Context, key: &ObjectKey, live: &Value) -> Option<ClusterAccess> {
+    match users::read(live) {
         Ok(access) => Some(access),
         Err(error) => {
-            tracing::warn!(%error, of = %key, "this version of Berth cannot read it, and changes nothing of what it gave");
+            tracing::warn!(%error, of = %key, "this version of Berth cannot read it, and changes nothing of what it gave until it is deleted or over");
             ctx.users.table.lock().read(key, None, Instant::now());
             None
         }

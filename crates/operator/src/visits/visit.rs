@@ -7,9 +7,10 @@ use berth_api::cluster_access::AccessState;
 use berth_api::{ClusterAccess, labels, names};
 use berth_kubeio::{ErrorKind, IoError};
 use berth_plan::fleet::TenantId;
+use berth_plan::object_meta::deleting;
 use berth_plan_cluster::users::{
-    AccessId, Answers, Asked, Judged, Outcome, Record, Roles, Verdict, custom, done, first, judge, outcomes, settles,
-    steps, without_answer,
+    AccessId, Answers, Asked, Judged, Outcome, Record, Roles, Verdict, custom, done, first, judge, judge_unread,
+    looked_for, outcomes, read, settles, steps, without_answer,
 };
 use berth_render::{Kind, Object, ObjectKey};
 use futures::future::join_all;
@@ -20,6 +21,10 @@ use std::collections::{BTreeMap, BTreeSet};
 const ASLEEP: &str = "the tenant sleeps; it is done when it wakes";
 const NO_ANSWER: &str = "the API of the tenant does not answer";
 
+/// What those wait for that give nothing there yet.
+const PAUSED: &str = "spec.paused of the Cluster to be false";
+const DELETED: &str = "the end of the Cluster, which is being deleted: nothing new is given there";
+
 /// What is there of `ClusterAccess`es, as it was read. None: it is not there.
 type Found = BTreeMap<ObjectKey, Result<Option<Value>, IoError>>;
 
@@ -29,7 +34,7 @@ pub(super) async fn visit(ctx: &Context, due: &Due) -> Result<Visited, IoError> 
         return Ok(nothing());
     }
     let cluster = ctx.io.get(&ObjectKey::namespaced(Kind::Cluster, &*id.namespace, &*id.name)).await?;
-    let Some(cluster) = cluster.filter(|live| live["metadata"]["deletionTimestamp"].is_null()) else {
+    let Some(cluster) = cluster.filter(|live| !(facts.ends && deleting(live))) else {
         return Ok(nothing());
     };
     let stored = match (facts.target.is_some(), recorded) {
@@ -57,28 +62,38 @@ pub(super) async fn visit(ctx: &Context, due: &Due) -> Result<Visited, IoError> 
         }
     };
     // What is written is recorded first: the process may end at any moment.
-    let begun = first(&record, &judged, ctx.now());
+    let begun = first(&record, &judged, facts.epoch, ctx.now());
     let stored = if begun == record { stored } else { stored.write(ctx, id, &begun).await? };
-    inside.look(&begun.looked_for(facts.epoch)).await;
+    inside.look(&looked_for(&begun, &judged, facts.epoch)).await;
     inside.carry_out(steps(&begun, &judged, &inside.seen)).await?;
-    let Inside { seen, failed, unsure, .. } = &inside;
+    let Inside { seen, failed, unsure, left, .. } = &inside;
     let answers = Answers { seen, failed, unsure: unsure.as_ref(), epoch: facts.epoch, now: ctx.now() };
     let mut ended = done(&begun, &judged, answers);
-    let outcomes = match &inside.no_answer {
-        Some(why) => without_answer(&ended, &judged, &format!("{NO_ANSWER}: {why}")),
-        None => outcomes(&ended, &judged, &inside.failed),
+    let outcomes = if let Some(why) = &inside.no_answer {
+        without_answer(&ended, &judged, &format!("{NO_ANSWER}: {why}"))
+    } else {
+        let failed = left.iter().chain(failed).map(|(key, why)| (key.clone(), why.clone())).collect();
+        outcomes(&ended, &judged, &failed)
     };
-    let is_known = !reads.failed && inside.no_answer.is_none();
+    let is_known = !reads.failed && inside.no_answer.is_none() && left.is_empty();
     let opens = settles(&mut ended, (&judged, &outcomes), (facts.wakes.filter(|_| is_known), facts.epoch));
     if ended != begun {
         stored.write(ctx, id, &ended).await?;
     }
+    let is_looked_for = ended.was_looked_for(facts.epoch);
+    let opens = opens || (is_looked_for && !begun.was_looked_for(facts.epoch));
     if opens || (facts.wakes.is_some() && ended.objects.is_empty() && !begun.objects.is_empty()) {
         // Whoever is held at the gateway waits for it.
         ctx.rouse(vec![id.clone()]);
     }
     let is_done = |outcome: &Outcome| outcome.state == AccessState::Granted || outcome.message.starts_with("spec.");
-    let again = reads.failed || ended.epoch != facts.epoch || !outcomes.values().all(is_done);
+    // What a restore brought back is judged the next time.
+    let is_judged = |id: &AccessId| judged.iter().any(|one| one.id == *id);
+    let again = reads.failed
+        || !left.is_empty()
+        || !is_looked_for
+        || !ended.given_by().iter().all(is_judged)
+        || !outcomes.values().all(is_done);
     Ok(Visited { recorded: Some(ended.given_by()), outcomes, until, again })
 }
 
@@ -98,17 +113,20 @@ async fn judged(ctx: &Context, due: &Due, cluster: &Value, record: &Record, told
     let keys: BTreeSet<ObjectKey> = due.selecting.iter().cloned().chain(given.iter().map(key)).collect();
     let reads = keys.into_iter().map(|key| async move { (ctx.io.get(&key).await, key) });
     let found: Found = join_all(reads).await.into_iter().map(|(live, key)| (key, live)).collect();
-    let parsed = |live: &Value| serde_json::from_value::<ClusterAccess>(live.clone());
     let all: BTreeMap<&ObjectKey, ClusterAccess> =
-        found.iter().filter_map(|(key, found)| Some((key, parsed(found.as_ref().ok()?.as_ref()?).ok()?))).collect();
+        found.iter().filter_map(|(key, found)| Some((key, read(found.as_ref().ok()?.as_ref()?).ok()?))).collect();
     let roles = roles(ctx, all.values(), told).await;
     let labels: BTreeMap<String, String> =
         serde_json::from_value(cluster["metadata"]["labels"].clone()).unwrap_or_default();
     let platform = ctx.settings.service_account.as_ref().map(|(namespace, _)| namespace.as_str());
+    let nothing_new = match (deleting(cluster), &cluster["spec"]["paused"]) {
+        (true, _) => Some(DELETED),
+        (false, paused) => (paused == true).then_some(PAUSED),
+    };
     let asked = Asked {
         of: &due.id,
         labels: &labels,
-        paused: cluster["spec"]["paused"] == true,
+        nothing_new,
         platform,
         writers: &ctx.settings.writers,
         roles: &roles,
@@ -116,18 +134,16 @@ async fn judged(ctx: &Context, due: &Due, cluster: &Value, record: &Record, told
     };
     let mut judged: Vec<Judged> = all.values().map(|access| judge(access, asked, record)).collect();
     for id in given.into_iter().filter(|id| judged.iter().all(|one| one.id != *id)).collect::<Vec<_>>() {
-        let verdict = match found.get(&key(&id)) {
+        let ends = |id| Judged { id, verdict: Verdict::Ends, until: None };
+        judged.push(match found.get(&key(&id)) {
             Some(Err(error)) => {
                 told.failed = true;
-                Verdict::Stays(format!("the ClusterAccess, which cannot be read: {error}"))
+                let verdict = Verdict::Stays(format!("the ClusterAccess, which cannot be read: {error}"));
+                Judged { id, verdict, until: None }
             }
-            // One that is there and that this build cannot read is what it was.
-            Some(Ok(Some(live))) if live["metadata"]["uid"] == *id.uid => {
-                Verdict::Stays("the ClusterAccess, which this version of Berth cannot read".into())
-            }
-            _ => Verdict::Ends,
-        };
-        judged.push(Judged { id, verdict, until: None });
+            Some(Ok(Some(live))) if live["metadata"]["uid"] == *id.uid => judge_unread(id, live, ctx.now()),
+            _ => ends(id),
+        });
     }
     judged
 }

@@ -9,10 +9,10 @@ use berth_api::apps::{Checked, Deployed, Drifted, Object, Outcome, TASK, Task, W
 use berth_api::conditions::ConditionType;
 use berth_api::{App, AppInstallation, labels, names};
 use berth_plan::settings::Apps;
-use berth_testkit::FaultPlan;
 use berth_testkit::fixtures::eventually;
+use berth_testkit::{ApiServer, FaultPlan};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -56,22 +56,29 @@ async fn ends(team: &Team, name: &str, is_it: impl Fn(&Task) -> bool, outcome: &
     (job, secret)
 }
 
+fn apps() -> Apps {
+    Apps {
+        image: "apps:1".into(),
+        namespace: SYSTEM.into(),
+        sources: vec!["oci://reg.example.com:5000/charts/*".into()],
+        ..Apps::default()
+    }
+}
+
 fn deployed(revision: i64) -> Outcome {
     Outcome::Deployed(Deployed { revision, chart: "web".into(), version: "1.0.0".into(), ..Deployed::default() })
+}
+
+/// An operator with apps switched on.
+fn operator(server: &'static ApiServer) -> Running {
+    Running::start_with(server, berth_plan::Settings { apps: apps(), ..settings() }, &FaultPlan::new())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_app_is_installed_upgraded_and_uninstalled_by_jobs() {
     let (_turn, server) = alone_at_a_server().await;
     let team = Team::with_cluster(server).await;
-    let apps = Apps {
-        image: "apps:1".into(),
-        namespace: SYSTEM.into(),
-        sources: vec!["oci://reg.example.com:5000/charts/*".into()],
-        ..Apps::default()
-    };
-    let plan = FaultPlan::new();
-    let _operator = Running::start_with(server, berth_plan::Settings { apps, ..settings() }, &plan);
+    let _operator = operator(server);
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
     let policies = team.inside::<NetworkPolicy>();
     assert!(policies.get_opt(names::APPS).await.unwrap().is_none(), "no way out without an app");
@@ -129,6 +136,13 @@ async fn an_app_is_installed_upgraded_and_uninstalled_by_jobs() {
     team.says(ConditionType::AppsReady, "AsExpected").await;
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
 
+    // Somebody deletes it alone: it comes back, and nothing is uninstalled.
+    let first = installations.get(&name).await.unwrap().metadata.uid;
+    installations.delete(&name, &DeleteParams::default()).await.unwrap();
+    ends(&team, &job, deploys, &deployed(1)).await;
+    settled(1).await;
+    assert_ne!(installations.get(&name).await.unwrap().metadata.uid, first);
+
     let change = json!({"spec": {"values": {"replicas": 2}}});
     all.patch("web", &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();
     ends(&team, &job, deploys, &deployed(2)).await;
@@ -158,4 +172,137 @@ async fn an_app_is_installed_upgraded_and_uninstalled_by_jobs() {
     gone(policies, names::APPS).await.unwrap();
     let pods = team.inside::<Pod>().list(&ListParams::default().labels(labels::APP_INSTALLATION)).await.unwrap();
     assert!(pods.items.is_empty());
+}
+
+/// What a Job is given of ConfigMaps.
+fn plain(job: &Job) -> serde_json::Value {
+    let env = job.spec.clone().unwrap().template.spec.unwrap().containers[0].env.clone().unwrap_or_default();
+    let task = env.into_iter().find(|e| e.name == TASK).and_then(|e| e.value).expect("a task");
+    let Task::Deploy(task) = serde_json::from_str(&task).unwrap() else { panic!("{task}") };
+    task.plain.iter().map(|one| json!([one.at, one.values])).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn values_of_config_maps_get_to_tenants_and_what_cannot_be_used_changes_nothing() {
+    let (_turn, server) = alone_at_a_server().await;
+    let team = Team::with_cluster(server).await;
+    let _operator = operator(server);
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    let all: Api<App> = Api::namespaced(team.client.clone(), &team.ns);
+    let maps: Api<ConfigMap> = Api::namespaced(team.client.clone(), &team.ns);
+    let app = |from: serde_json::Value| -> App {
+        serde_json::from_value(json!({
+            "apiVersion": "berth.dev/v1alpha1", "kind": "App", "metadata": {"name": "web"},
+            "spec": {
+                "clusterSelector": {}, "drift": {"mode": "Ignore"}, "valuesFrom": from,
+                "chart": {"oci": "oci://reg.example.com:5000/charts/web", "version": "1.0.0"},
+            },
+        }))
+        .unwrap()
+    };
+    for from in [json!({"key": "k"}), json!({"secretRef": {"name": "s"}, "configMapRef": {"name": "m"}})] {
+        let refused = all.create(&PostParams::default(), &app(json!([from]))).await;
+        let says = "valuesFrom: set one of secretRef and configMapRef";
+        assert!(refused.as_ref().is_err_and(|e| e.to_string().contains(says)), "{refused:?}");
+    }
+    all.create(&PostParams::default(), &app(json!([{"configMapRef": {"name": "sizes"}}]))).await.unwrap();
+    let name = names::app_installation(&team.ns, "web", "acme");
+    let job = names::app_job(&name);
+    let installations: Api<AppInstallation> = Api::namespaced(team.client.clone(), &team.ns);
+    let says = async |what: &str| {
+        let said = eventually(SOON, what, async || {
+            // Of ConfigMaps nobody is told: any new text has the App looked at.
+            let look = json!({"metadata": {"annotations": {"example.com/look": jiff::Timestamp::now().to_string()}}});
+            let app = all.patch("web", &PatchParams::default(), &Patch::Merge(&look)).await?;
+            let conditions = app.status.unwrap_or_default().conditions;
+            let ready = conditions.iter().find(|c| c.type_ == "Ready").context("no condition")?;
+            ensure!(ready.message.contains(what), "{}", ready.message);
+            Ok(())
+        });
+        said.await.unwrap_or_else(|e| panic!("{e:#}"));
+    };
+    says("key values.yaml of ConfigMap").await;
+    let apply = async |name: &str, label: &str, text: &str, immutable: bool| {
+        let labels = json!({labels::APP_VALUES: label});
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels},
+            "data": {"values.yaml": text, "other": "x"}, "immutable": immutable,
+        });
+        maps.patch(name, &PatchParams::apply("test").force(), &Patch::Apply(&map)).await.unwrap();
+    };
+    apply("sizes", "false", "size: 1", false).await;
+    says("lacks the label berth.dev/app-values").await;
+    apply("sizes", "true", "size: [", false).await;
+    says("is not YAML of an object").await;
+    assert!(installations.get_opt(&name).await.unwrap().is_none());
+
+    let deploys = |task: &Task| matches!(task, Task::Deploy(_));
+    for (revision, text, size) in [(1, "size: 1", 1), (2, "size: 2 # more", 2)] {
+        apply("sizes", "true", text, false).await;
+        says("being installed or upgraded in").await;
+        let (made, _) = ends(&team, &job, deploys, &deployed(revision)).await;
+        assert_eq!(plain(&made), json!([[0, {"size": size}]]));
+        says("deployed in 1 Cluster").await;
+    }
+    let before = installations.get(&name).await.unwrap();
+    maps.delete("sizes", &DeleteParams::default()).await.unwrap();
+    says("What is deployed stays as it is").await;
+    let status = all.get("web").await.unwrap().status.unwrap();
+    assert_eq!((status.deployed, status.selected), (Some(1), Some(1)), "{status:?}");
+    let after = installations.get(&name).await.unwrap();
+    assert_eq!((after.spec, after.metadata.deletion_timestamp), (before.spec, None));
+    apply("sizes", "true", "size: 2", false).await;
+    says("deployed in 1 Cluster").await;
+    assert!(team.inside::<Job>().get_opt(&job).await.unwrap().is_none(), "the same values need no Job");
+
+    apply("fixed", "true", "size: 3", true).await;
+    let from =
+        json!({"spec": {"valuesFrom": [{"configMapRef": {"name": "sizes"}}, {"configMapRef": {"name": "fixed"}}]}});
+    all.patch("web", &PatchParams::default(), &Patch::Merge(&from)).await.unwrap();
+    let (made, _) = ends(&team, &job, deploys, &deployed(3)).await;
+    assert_eq!(plain(&made), json!([[0, {"size": 2}], [1, {"size": 3}]]));
+    says("deployed in 1 Cluster").await;
+
+    all.delete("web", &DeleteParams::default()).await.unwrap();
+    ends(&team, &job, |task| matches!(task, Task::Uninstall(_)), &Outcome::Uninstalled).await;
+    gone(installations, &name).await.unwrap();
+    gone(all, "web").await.unwrap();
+}
+
+/// The namespace controller may delete it, and nobody asked for the protected `Cluster` to lose what it has.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_a_teams_namespace_uninstalls_nothing() {
+    let (_turn, server) = alone_at_a_server().await;
+    let team = Team::new(server).await;
+    let plan = FaultPlan::new();
+    let _operator = Running::start_with(server, berth_plan::Settings { apps: apps(), ..settings() }, &plan);
+    team.create(json!({"deletion": {"protected": true}})).await.expect("Cluster");
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    let all: Api<App> = Api::namespaced(team.client.clone(), &team.ns);
+    let app = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "App", "metadata": {"name": "web"},
+        "spec": {
+            "clusterSelector": {}, "drift": {"mode": "Ignore"},
+            "chart": {"oci": "oci://reg.example.com:5000/charts/web", "version": "1.0.0"},
+        },
+    });
+    all.create(&PostParams::default(), &serde_json::from_value(app).unwrap()).await.unwrap();
+    let installations: Api<AppInstallation> = Api::namespaced(team.client.clone(), &team.ns);
+    let name = names::app_installation(&team.ns, "web", "acme");
+    let job = names::app_job(&name);
+    ends(&team, &job, |task| matches!(task, Task::Deploy(_)), &deployed(1)).await;
+
+    team.namespaces().delete(&team.ns, &DeleteParams::default()).await.unwrap();
+    team.says(ConditionType::Degraded, "NamespaceDeleting").await;
+    // As that controller does it.
+    let _ = installations.delete(&name, &DeleteParams::default()).await;
+    gone(installations, &name).await.unwrap();
+    team.reconciled(&plan).await;
+    assert!(team.inside::<Job>().get_opt(&job).await.unwrap().is_none(), "nothing is uninstalled");
+    assert_eq!(team.cluster().await.metadata.deletion_timestamp, None);
+
+    let _ = all.delete("web", &DeleteParams::default()).await;
+    gone(all, "web").await.unwrap();
+    team.spec(json!({"deletion": {"protected": false}})).await.expect("patch");
+    team.gone().await.unwrap_or_else(|e| panic!("{e:#}"));
 }

@@ -60,6 +60,7 @@ fn well(metrics: &Metrics) {
     restore(metrics, ("False", "AsExpected"));
     backup(metrics, "False");
     app(metrics, 0);
+    registered(metrics, "True", "AsExpected", "AsExpected");
     metrics.users.set([("NotRevoked", 0), ("NotRevokedAsleep", 2)].into());
     reconciles(metrics, "ok", 1000);
     metrics.duration.get_or_create(&Controller { controller: "cluster" }).observe(0.1);
@@ -100,6 +101,12 @@ fn backup(metrics: &Metrics, damaged: &str) {
 /// An app that failed so many times in a row. While it is tried again it is not degraded.
 fn app(metrics: &Metrics, failures: i64) {
     metrics.tenants.say(&key(Kind::AppInstallation, "acme-web"), &json!({"phase": "Running", "failures": failures}));
+}
+
+/// A tenant that Argo CD is to know.
+fn registered(metrics: &Metrics, status: &str, reason: &str, available: &str) {
+    let all = [condition("Registered", status, reason), condition("Available", "True", available)];
+    metrics.tenants.say(&key(Kind::Cluster, "registered"), &json!({"conditions": all}));
 }
 
 fn restore(metrics: &Metrics, degraded: (&str, &str)) {
@@ -156,7 +163,7 @@ async fn each_alert_fires_and_clears() {
     .await;
     fires(&[]).await;
 
-    let cases: [(&[&str], Break); 22] = [
+    let cases: [(&[&str], Break); 23] = [
         (&["BerthOperatorAbsent"], |m| {
             m.leader.set(0);
         }),
@@ -168,6 +175,7 @@ async fn each_alert_fires_and_clears() {
         (&["BerthDegraded"], |m| say(m, ("True", "AsExpected"), "True", ("True", "ImageUnavailable"), 60)),
         (&["BerthNotReady"], |m| say(m, ("False", "Waiting"), "True", ("False", "AsExpected"), 60)),
         (&["BerthRightsNotRevoked"], |m| m.users.set([("NotRevoked", 3)].into())),
+        (&["BerthNotRegistered"], |m| registered(m, "False", "Rejected", "AsExpected")),
         (&["BerthAppFailed"], |m| app(m, 2)),
         (&["BerthControlPlaneWithoutCluster"], |m| {
             m.tenants.orphans_from(|| {
@@ -203,6 +211,14 @@ async fn each_alert_fires_and_clears() {
     not_ready(&metrics, "paused", "Paused");
     judged(&prometheus, "paused").await;
     fires(&[]).await;
+    // Rights in one that sleeps come and go once it is awake, and who may not have it asks its platform.
+    registered(&metrics, "False", "NotAllowed", "AsExpected");
+    judged(&prometheus, "registered").await;
+    fires(&[]).await;
+    registered(&metrics, "False", "Waiting", "Asleep");
+    judged(&prometheus, "registered").await;
+    fires(&[]).await;
+    registered(&metrics, "True", "AsExpected", "AsExpected");
     // Nothing is written to an etcd that sleeps. Once it is awake its backup is old.
     backup_of(&metrics, "of-one-that-sleeps", "Asleep", 48);
     judged(&prometheus, "of-one-that-sleeps").await;

@@ -227,6 +227,8 @@ async fn what_may_not_be_given_is_refused_with_the_way_out() {
         (json!({"clusterSelector": {}, "subjects": []}), "subjects"),
         (json!({"clusterSelector": {}, "role": "ClusterAdmin", "namespaces": ["a"]}), "leave namespaces out"),
         (json!({"clusterSelector": {}, "role": "Root"}), "role"),
+        (json!({"clusterSelector": {}, "expiresAt": "9999-12-31T23:59:59Z"}), "expiresAt"),
+        (json!({"clusterSelector": {}, "expiresAt": "2026-12-01T18:00:00+99:99"}), "expiresAt"),
         (json!({"clusterSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}), "values"),
     ];
     for (spec, said) in wrong {

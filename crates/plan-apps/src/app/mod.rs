@@ -1,23 +1,26 @@
 //! The plan for an `App`: an `AppInstallation` for each `Cluster` that it is for, so many at once.
 
 mod after;
+mod removal;
 mod rollout;
 mod status;
+mod tenant;
 mod waves;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use berth_plan::apps::{is_newest, scope, selector, selector_of, state, wanted};
-pub use waves::{name as wave_name, of as wave_of};
+pub use berth_plan::apps::{is_newest, newest, scope, selector, selector_of, state, wanted};
+pub use waves::{name as wave_name, of as wave_of, says_namespace_ends};
 
 use crate::requeue::{AT_REST, SLOW, WAITING};
-use crate::values;
+use crate::source;
+use crate::values::{self, Problem, config_maps};
 use after::Before;
-use berth_api::app::{AppInstallationSpec, AppState, AppStatus, InstalledApp, InstalledIn};
-use berth_api::conditions::{self, ConditionType, Reason};
+use berth_api::app::{AppInstallationSpec, AppState, AppStatus, InstalledApp, InstalledIn, OnRemoval, ReadValues};
+use berth_api::conditions::Reason;
 use berth_api::{App, AppInstallation, labels, names};
-use berth_plan::apps::{digest, has_failed, is_observed, labels_of, runs};
+use berth_plan::apps::{has_failed, is_observed, labels_of, runs, values_digest};
 use berth_plan::model::{Action, Plan, Stage, StageId, State};
 use berth_plan::object_meta::{label, uid};
 use berth_plan::requeue::SOON;
@@ -25,9 +28,14 @@ use berth_plan::{Input, Observed, Planner};
 use berth_render::{Kind, Object, ObjectKey};
 use jiff::SignedDuration;
 use kube_core::ResourceExt;
+use removal::Removal;
 use rollout::{Decision, Place, Step, There, decide};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use tenant::{InTenant, Queue, in_tenant};
+
+/// What a deletion waits for, as long as there are no Jobs.
+const OFF: &str = ". Apps are switched off, so nothing is uninstalled: set apps.enabled to true in the values of Berth's chart, or spec.onRemoval to Keep, with which all releases stay";
 
 /// A plan, and what the status needs beside it.
 #[derive(Clone, Debug, Default)]
@@ -40,21 +48,23 @@ pub struct AppPlan {
     tenants: Vec<InTenant>,
     /// Others are held back by failures.
     held: bool,
+    /// What becomes of those that are not selected any more.
+    removal: Removal,
     /// The first wave that is not through, from 0. None: there are no waves, or all are.
     wave: Option<usize>,
     /// `Cluster`s that are named, and are not there.
     missing: Vec<ObjectKey>,
+    /// Digest of what is in its ConfigMaps.
+    values: Option<String>,
+    /// After this long another look is due, whatever its ConfigMaps are: it is not at rest.
+    due: Option<SignedDuration>,
 }
 
-/// How an app is in one `Cluster`.
-#[derive(Clone, Debug)]
-struct InTenant {
-    cluster: ObjectKey,
-    wanted: bool,
-    state: AppState,
-    message: String,
-    /// Something there is not as Helm left it.
-    drifted: bool,
+/// What each tenant is to have.
+struct Newest {
+    /// What is in its ConfigMaps.
+    config_maps: Vec<ReadValues>,
+    digest: String,
 }
 
 /// Decides for an `App`.
@@ -68,9 +78,23 @@ impl Planner for AppPlanner {
 
     fn plan(input: Input<'_, App>) -> AppPlan {
         let mut out = AppPlan::default();
-        let mut stage = Stage::new(if input.is_deleted() { StageId::Deletion } else { StageId::App }, State::Ready);
+        let id = if input.is_deleted() { StageId::Deletion } else { StageId::App };
+        let mut stage = Stage::new(id, State::Ready);
         let before = Before::of(input);
-        let refused = if input.is_deleted() { None } else { refused(input).or_else(|| before.as_ref().err().cloned()) };
+        let read = config_maps::read(input.object, |key| input.observed.get(key));
+        // While one cannot be used, the last ones that could count.
+        out.values = match &read {
+            Ok(read) => config_maps::digest(&input.object.spec.release, read),
+            Err(_) => values_digest(input.object).map(str::to_owned),
+        };
+        let unread = || read.as_ref().err().cloned().map(unread);
+        let refused = if input.is_deleted() {
+            None
+        } else {
+            refused(input).or_else(|| before.as_ref().err().cloned()).or_else(unread)
+        };
+        let newest =
+            Newest { digest: newest(input.object, out.values.as_deref()), config_maps: read.unwrap_or_default() };
         let before = before.unwrap_or_default();
         let (clusters, missing) = wanted(input.object, &input.observed.objects, &input.settings.apps.namespace);
         let mut all: BTreeMap<ObjectKey, (Option<&Value>, Option<AppInstallation>)> = BTreeMap::new();
@@ -82,60 +106,78 @@ impl Planner for AppPlanner {
             let key = ObjectKey::namespaced(Kind::Cluster, namespace, &*installation.spec.cluster.name);
             all.entry(key).or_default().1 = Some(installation);
         }
+        leave_out(&mut all);
         let spec = &input.object.spec;
         let place = |(key, (cluster, there)): (&ObjectKey, &(Option<&Value>, Option<AppInstallation>))| Place {
             lacks: before.lacks(key).is_some(),
-            ..place(input, *cluster, there.as_ref())
+            ..place(input, &newest, key, (*cluster, there.as_ref()))
         };
-        let places: Vec<Place> = all.iter().map(place).collect();
+        let mut places: Vec<Place> = all.iter().map(place).collect();
+        let with_place = all.iter().zip(&places).map(|((key, (_, there)), place)| (key, place, there.as_ref()));
+        let removal = removal::judge(input, with_place);
+        for (key, place) in all.keys().zip(&mut places) {
+            place.stays = removal.stays.contains(key);
+        }
         let count = |number: i32| usize::try_from(number).unwrap_or(1).max(1);
         let Decision { steps, held, wave } = decide(&places, count(spec.max_concurrent), count(spec.max_failed));
         // What is refused changes nothing that is there.
         let steps = if refused.is_some() { vec![Step::None; places.len()] } else { steps };
-        let holds_up = holds_up(all.keys().zip(&places), wave);
-        let before_it = |key: &ObjectKey, place: &Place| {
-            let first = before
-                .lacks(key)
-                .map(|first| format!("it comes after {first}, which is not deployed there as that says"));
-            let (at, why) = (wave.filter(|_| place.waits_for_wave(wave)), holds_up.as_ref());
-            first.or_else(|| Some(format!("it waits for {}: {}", wave_name(spec, at?), why?)))
-        };
-        for (((key, (cluster, there)), place), step) in all.iter().zip(&places).zip(steps) {
-            out.tenants.push(in_tenant(key, place, there.as_ref(), before_it(key, place).as_deref()));
-            match (step, cluster, there) {
-                (Step::Delete, _, Some(there)) => stage.actions.push(delete(there)),
+        let queue = Queue::of(spec, &before, all.keys().zip(&places).zip(&steps), wave, held);
+        let mut clusters = vec![];
+        for (((key, (cluster, there)), place), step) in all.iter().zip(&places).zip(&steps) {
+            out.tenants.push(in_tenant(key, place, there.as_ref(), &queue));
+            let action = match (step, cluster, there) {
+                (Step::Delete, _, Some(there)) => Ok(delete(there)),
                 // Applied from the beginning: else a value that goes would stay, as that of whoever created it.
-                (Step::Create | Step::Update, Some(cluster), _) => match object(input, key, cluster) {
-                    Ok(object) => stage.actions.push(Action::Apply(object)),
-                    Err(error) => stage.state = State::blocked(Reason::Error, error),
-                },
-                _ => {}
-            }
+                (Step::Create | Step::Update, Some(cluster), _) => {
+                    object(input, &newest, key, cluster).map(Action::Apply)
+                }
+                _ => continue,
+            };
+            // Each has a stage of its own: one that is refused there keeps it from no other.
+            let of = Stage { of: Some(key.clone()), ..Stage::new(id, State::Ready) };
+            clusters.push(match action {
+                Ok(action) => Stage { actions: vec![action], ..of },
+                Err(error) => Stage { state: State::blocked(Reason::Error, error), ..of },
+            });
         }
         if let Some(refused) = refused {
             stage.state = refused;
         } else if input.is_deleted() && !all.is_empty() {
-            stage.state = State::waiting(format!("its AppInstallations to be gone: {}", all.len()));
+            let apps = &input.settings.apps;
+            let off = if apps.are_enabled() || spec.on_removal == OnRemoval::Keep { "" } else { OFF };
+            stage.state = State::waiting(format!("its AppInstallations to be gone: {}{off}", all.len()));
         }
         (out.held, out.missing) = (held, missing);
+        // What is confirmed is put on record, and done then.
+        let is_recorded = removal.stays.is_empty() || removal.asks;
         out.wave = wave.filter(|_| !spec.waves.is_empty());
         out.plan.finished = input.is_deleted() && all.is_empty();
         let at_rest = out.tenants.iter().all(|tenant| tenant.state == AppState::Deployed);
         let is_held_up = places.iter().any(|place| place.lacks);
-        out.requeue_after = Some(match (stage.actions.is_empty(), at_rest) {
+        let is_new = |(cluster, there): &(Option<&Value>, Option<AppInstallation>)| {
+            there.is_none() && cluster.is_some_and(|c| waves::since(c).is_none())
+        };
+        let is_held_up = is_held_up || all.values().any(is_new);
+        out.removal = removal;
+        out.plan.stages.push(stage);
+        out.plan.stages.extend(clusters);
+        out.requeue_after = Some(match (out.plan.is_empty() && is_recorded, at_rest) {
             (false, _) => SOON,
+            // Of its ConfigMaps no watch tells.
+            (true, true) if out.values.is_some() => SLOW,
             (true, true) => AT_REST,
             // Of those of others it is not told.
             (true, false) if is_held_up => WAITING,
             // Each change of an installation is announced.
             (true, false) => SLOW,
         });
-        out.plan.stages.push(stage);
+        out.due = out.requeue_after.filter(|_| !at_rest);
         out
     }
 
     fn outcome(planned: &AppPlan) -> berth_plan::Outcome<'_> {
-        berth_plan::Outcome { plan: &planned.plan, requeue_after: planned.requeue_after, due: None }
+        berth_plan::Outcome { plan: &planned.plan, requeue_after: planned.requeue_after, due: planned.due }
     }
 
     fn status(input: Input<'_, App>, planned: &AppPlan, failure: Option<&berth_plan::Failure>) -> AppStatus {
@@ -147,24 +189,13 @@ impl Planner for AppPlanner {
 fn refused(input: Input<'_, App>) -> Option<State> {
     let apps = &input.settings.apps;
     if !apps.are_enabled() {
-        let message =
-            "the operator was started without an image for apps: set apps.image in the values of Berth's chart";
+        let message = "apps are switched off: set apps.enabled to true in the values of Berth's chart";
         return Some(State::blocked(Reason::NotAllowed, message));
     }
     let spec = &input.object.spec;
     let source = spec.release.source();
-    if !apps.allows(input.namespace(), &source) {
-        let allowed = if apps.sources.is_empty() {
-            "none is".to_owned()
-        } else {
-            format!("only {} are", apps.sources.join(", "))
-        };
-        return Some(State::blocked(
-            Reason::NotAllowed,
-            format!(
-                "spec.chart: charts from {source} are not allowed in this namespace: {allowed}. Set another one, or ask the platform team to add it to writers.apps.sources in the values of Berth's chart"
-            ),
-        ));
+    if let Some(why) = source::refused(apps, input.namespace(), &source) {
+        return Some(State::blocked(Reason::NotAllowed, format!("spec.chart: {why}")));
     }
     if let Some(Err(why)) = spec.release.values_template.as_deref().map(values::check) {
         return Some(State::blocked(Reason::InvalidSpec, why));
@@ -182,6 +213,14 @@ fn refused(input: Input<'_, App>) -> Option<State> {
     ))
 }
 
+/// Why what is in its ConfigMaps cannot be used.
+fn unread(problem: Problem) -> State {
+    match problem {
+        Problem::Waits(on) => State::waiting(on),
+        Problem::Wrong(why) => State::blocked(Reason::InvalidSpec, why),
+    }
+}
+
 /// Installations of an `App`, wherever they are. Labels can be put on others: it is one by what its spec says, and by its name.
 fn installations_of<'a>(observed: &'a Observed, app: &'a App) -> impl Iterator<Item = AppInstallation> + 'a {
     let all = observed.objects.iter().filter(|(key, _)| key.kind == Kind::AppInstallation);
@@ -196,12 +235,29 @@ fn installations_of<'a>(observed: &'a Observed, app: &'a App) -> impl Iterator<I
         .filter(is_ours)
 }
 
+/// Takes out `Cluster`s that can get none, since their namespace ends. What of it is there stays in view until it is gone.
+fn leave_out(all: &mut BTreeMap<ObjectKey, (Option<&Value>, Option<AppInstallation>)>) {
+    for (cluster, there) in all.values_mut() {
+        let is_going = there.as_ref().is_none_or(|there| there.metadata.deletion_timestamp.is_some());
+        *cluster = cluster.filter(|cluster| !(is_going && waves::namespace_ends(cluster)));
+    }
+    all.retain(|_, (cluster, there)| cluster.is_some() || there.is_some());
+}
+
 /// How it is there, for the decision.
-fn place(input: Input<'_, App>, cluster: Option<&Value>, there: Option<&AppInstallation>) -> Place {
+fn place(
+    input: Input<'_, App>,
+    newest: &Newest,
+    key: &ObjectKey,
+    (cluster, there): (Option<&Value>, Option<&AppInstallation>),
+) -> Place {
+    // Also of one that is not meant any more it counts whether it can be asked.
+    let live = cluster.or_else(|| input.observed.get(key));
     let there = there.map(|there| There {
-        is_newest: is_newest(input.object, there),
+        is_newest: there.spec.digest == newest.digest,
         is_of_former: cluster.is_some_and(|cluster| uid(cluster) != there.spec.cluster.uid),
         failed: has_failed(there),
+        is_foreign: is_observed(there) && there.status.as_ref().is_some_and(|status| status.foreign == Some(true)),
         runs: runs(there),
         state: state(there),
     });
@@ -210,38 +266,11 @@ fn place(input: Input<'_, App>, cluster: Option<&Value>, there: Option<&AppInsta
         there,
         lacks: false,
         wave: cluster.map_or(0, |cluster| wave_of(&input.object.spec, &labels_of(cluster))),
-        is_away: cluster.is_some_and(waves::is_away),
+        stays: false,
+        is_away: live.is_some_and(waves::is_away),
+        rests: live.and_then(waves::rests),
         is_young: cluster.is_some_and(|cluster| waves::is_younger(cluster, input.object)),
     }
-}
-
-/// Why a wave is not through: the worst of it.
-fn holds_up<'a>(all: impl Iterator<Item = (&'a ObjectKey, &'a Place)>, wave: Option<usize>) -> Option<String> {
-    let state = |place: &Place| place.there.filter(|there| there.is_newest).map_or(AppState::Queued, |it| it.state);
-    let worst = all.filter(|(_, place)| place.holds_up(wave)).min_by_key(|(_, place)| state(place));
-    worst.map(|(key, place)| {
-        format!("{}/{} is {:?}", key.namespace.as_deref().unwrap_or_default(), key.name, state(place))
-    })
-}
-
-/// For the status. `before`: what comes first.
-fn in_tenant(cluster: &ObjectKey, place: &Place, there: Option<&AppInstallation>, before: Option<&str>) -> InTenant {
-    let (cluster, wanted) = (cluster.clone(), place.wanted);
-    let queued = |message: &str| {
-        let message = before.unwrap_or(message).to_owned();
-        InTenant { cluster: cluster.clone(), wanted, state: AppState::Queued, message, drifted: false }
-    };
-    let Some((installation, there)) = there.zip(place.there.as_ref()) else { return queued("its turn has not come") };
-    if !there.is_newest && there.state != AppState::Deleting && place.wanted {
-        return queued("it has an older spec, and its turn has not come");
-    }
-    let conditions = installation.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    let said = conditions::find(conditions, ConditionType::Ready).filter(|_| is_observed(installation));
-    let message = said.map_or_else(|| "nothing is known of it yet".to_owned(), |ready| ready.message.clone());
-    let state = if place.wanted { there.state } else { AppState::Deleting };
-    let drift = installation.status.as_ref().and_then(|status| status.drift.as_ref());
-    let drifted = drift.is_some_and(|drift| drift.count.is_some_and(|count| count > 0)) && is_observed(installation);
-    InTenant { cluster, wanted, state, message, drifted }
 }
 
 fn delete(there: &AppInstallation) -> Action {
@@ -250,11 +279,12 @@ fn delete(there: &AppInstallation) -> Action {
 }
 
 /// The installation as it is to be.
-fn object(input: Input<'_, App>, cluster: &ObjectKey, live: &Value) -> Result<Object, String> {
+fn object(input: Input<'_, App>, newest: &Newest, cluster: &ObjectKey, live: &Value) -> Result<Object, String> {
     let (app, namespace) = (input.name(), input.namespace());
     let release = input.object.spec.release_of(app);
     let spec = AppInstallationSpec {
-        digest: digest(&release),
+        digest: newest.digest.clone(),
+        config_maps: newest.config_maps.clone(),
         app: InstalledApp { namespace: namespace.to_owned(), name: app.to_owned(), uid: input.uid().to_owned() },
         cluster: InstalledIn { name: cluster.name.clone(), uid: uid(live).to_owned() },
         release,

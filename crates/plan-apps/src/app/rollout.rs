@@ -19,8 +19,21 @@ pub(super) struct Place {
     pub(super) wave: usize,
     /// It sleeps, is paused or does not answer: nobody knows for how long.
     pub(super) is_away: bool,
+    /// It is away since somebody meant it to be.
+    pub(super) rests: Option<Rest>,
+    /// It is not meant any more, and keeps it until a person has confirmed that.
+    pub(super) stays: bool,
     /// It is younger than the app: nothing that it has can break.
     pub(super) is_young: bool,
+}
+
+/// Why a tenant is away that is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// It sleeps, or falls asleep.
+    Asleep,
+    /// `spec.paused` is true.
+    Paused,
 }
 
 /// An installation.
@@ -33,6 +46,8 @@ pub(super) struct There {
     pub(super) is_of_former: bool,
     /// It failed since its spec was changed last, and has not succeeded since.
     pub(super) failed: bool,
+    /// It failed for a release of that name which is somebody else's: that says nothing of the app.
+    pub(super) is_foreign: bool,
     /// A Job is at work, or about to be: for a spec of any age, and also for one that failed before.
     pub(super) runs: bool,
     /// What it says; that it is being deleted before all else.
@@ -63,14 +78,18 @@ pub(super) struct Decision {
     pub(super) wave: Option<usize>,
 }
 
-impl There {
-    /// Whether it has one of the places of those at work.
-    fn takes_a_place(self) -> bool {
-        self.runs || self.state == AppState::Deleting
-    }
-}
-
 impl Place {
+    /// Whether it has one of the places of those at work. What is to be uninstalled from a tenant that is away may wait for weeks.
+    pub(super) fn takes_a_place(&self) -> bool {
+        self.there.is_some_and(|there| there.runs || (there.state == AppState::Deleting && !self.is_away))
+    }
+
+    /// Whether its failure may keep others from it. Of a tenant that does not answer it does: the app may be why.
+    pub(super) fn counts_as_failed(&self) -> bool {
+        let failed = self.there.is_some_and(|there| there.is_newest && there.failed && !there.is_foreign);
+        self.wanted && failed && self.rests.is_none()
+    }
+
     /// Whether later waves need not wait for it. One that waits for what the app lacks, such as a Secret, shows no less that something is wrong
     /// than one that fails.
     fn is_through(&self) -> bool {
@@ -78,7 +97,8 @@ impl Place {
             Some(there) if there.is_newest && !there.is_of_former => match there.state {
                 AppState::Deployed => true,
                 AppState::Waiting => self.is_away,
-                AppState::Failed | AppState::Deleting | AppState::Running | AppState::Queued => false,
+                AppState::Failed => there.is_foreign || self.rests.is_some(),
+                AppState::Deleting | AppState::Running | AppState::Queued => false,
             },
             _ => self.is_away,
         }
@@ -102,15 +122,13 @@ impl Place {
 
 /// What to do now.
 pub(super) fn decide(places: &[Place], at_once: usize, failures: usize) -> Decision {
-    let there = || places.iter().filter_map(|place| place.there);
-    let mut room = at_once.saturating_sub(there().filter(|there| there.takes_a_place()).count());
-    let failed = there().filter(|there| there.is_newest && there.failed).count();
-    let too_many = failed >= failures;
+    let mut room = at_once.saturating_sub(places.iter().filter(|place| place.takes_a_place()).count());
+    let too_many = places.iter().filter(|place| place.counts_as_failed()).count() >= failures;
     let wave = places.iter().filter(|place| place.wanted && !place.is_through()).map(|place| place.wave).min();
     let mut held = false;
     let mut step = |place: &Place| {
         let mut take = |step: Step| {
-            if place.there.is_some_and(There::takes_a_place) {
+            if place.takes_a_place() {
                 return step;
             }
             if room == 0 {
@@ -122,6 +140,7 @@ pub(super) fn decide(places: &[Place], at_once: usize, failures: usize) -> Decis
         match place.there {
             Some(there) if there.state == AppState::Deleting => Step::None,
             Some(there) if there.is_of_former => Step::Delete,
+            Some(_) if place.stays => Step::None,
             Some(_) if !place.wanted => take(Step::Delete),
             Some(there) if there.is_newest => Step::None,
             None if !place.wanted => Step::None,

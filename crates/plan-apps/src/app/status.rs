@@ -1,15 +1,14 @@
 //! What an `App` says of itself.
 
-use super::{AppPlan, InTenant, waves};
+use super::tenant::named;
+use super::{AppPlan, InTenant, removal, waves};
 use berth_api::App;
-use berth_api::app::{AppInCluster, AppSpec, AppState, AppStatus};
+use berth_api::app::{AppInCluster, AppState, AppStatus};
 use berth_api::conditions::{Reason, Verdict};
 use berth_plan::{Failure, Input, verdicts};
 
 /// Entries of the list in the status.
 const LISTED: usize = 16;
-/// Names in a message.
-const NAMED: usize = 3;
 
 /// The new status.
 pub(super) fn status(input: Input<'_, App>, planned: &AppPlan, failure: Option<&Failure>) -> AppStatus {
@@ -29,15 +28,11 @@ pub(super) fn status(input: Input<'_, App>, planned: &AppPlan, failure: Option<&
         queued: count(AppState::Queued),
         deleting: count(AppState::Deleting),
         wave: planned.wave.and_then(|wave| i64::try_from(wave + 1).ok()),
+        confirmed: i64::try_from(planned.removal.confirmed).ok().filter(|confirmed| *confirmed > 0),
         drifted: i64::try_from(planned.tenants.iter().filter(|tenant| tenant.drifted).count()).ok(),
+        values_digest: planned.values.clone().filter(|digest| !digest.is_empty()),
         clusters: listed.into_iter().take(LISTED).map(listed_as).collect(),
-        conditions: verdicts::publish(
-            &old.conditions,
-            said(&input.object.spec, planned, failure),
-            generation,
-            input.now,
-            false,
-        ),
+        conditions: verdicts::publish(&old.conditions, said(input, planned, failure), generation, input.now, false),
     }
 }
 
@@ -54,24 +49,14 @@ fn of(planned: &AppPlan, state: AppState) -> impl Iterator<Item = &InTenant> {
     planned.tenants.iter().filter(move |tenant| tenant.state == state)
 }
 
-/// The first few of them, by name.
-fn named(planned: &AppPlan, state: AppState) -> String {
-    names(of(planned, state))
-}
-
+/// The first few of them.
 fn names<'p>(tenants: impl Iterator<Item = &'p InTenant>) -> String {
-    let all: Vec<&InTenant> = tenants.collect();
-    let names: Vec<String> = all
-        .iter()
-        .take(NAMED)
-        .map(|t| format!("{}/{}", t.cluster.namespace.as_deref().unwrap_or_default(), t.cluster.name))
-        .collect();
-    let more = all.len().saturating_sub(NAMED);
-    if more == 0 { names.join(", ") } else { format!("{} and {more} more", names.join(", ")) }
+    named(tenants.map(|tenant| &tenant.cluster))
 }
 
 /// `Ready` and `Degraded`.
-fn said(spec: &AppSpec, planned: &AppPlan, failure: Option<&Failure>) -> Vec<Verdict> {
+fn said(input: Input<'_, App>, planned: &AppPlan, failure: Option<&Failure>) -> Vec<Verdict> {
+    let spec = &input.object.spec;
     if let Some(failure) = failure {
         return verdicts::both(Some(false), true, failure.reason, &*failure.message);
     }
@@ -83,17 +68,13 @@ fn said(spec: &AppSpec, planned: &AppPlan, failure: Option<&Failure>) -> Vec<Ver
     if problem.is_some() {
         return verdicts::under_way(problem, "waiting");
     }
-    if let Some(first) = of(planned, AppState::Failed).next() {
-        let held = match planned.wave.map(|wave| waves::name(spec, wave)) {
-            _ if planned.held => {
-                ". Nobody else gets it, until it succeeds there or spec changes (spec.maxFailed)".to_owned()
-            }
-            Some(wave) => format!(". It is at {wave}, and later ones do not get it before that is through"),
-            None => String::new(),
-        };
-        let message =
-            format!("failed in {}{held}. The first says: {}", named(planned, AppState::Failed), first.message);
-        return verdicts::both(Some(false), true, Reason::AppFailed, message);
+    match (removal::said(input, &planned.removal), failed(input, planned)) {
+        (Some(held), Some(failed)) => {
+            return verdicts::both(Some(false), true, Reason::AppFailed, format!("{held}. It has {failed}"));
+        }
+        (Some(held), None) => return verdicts::both(Some(false), false, Reason::ConfirmationRequired, held),
+        (None, Some(failed)) => return verdicts::both(Some(false), true, Reason::AppFailed, failed),
+        (None, None) => {}
     }
     if let Some(missing) = planned.missing.first() {
         let message = format!("spec.clusterRefs: {missing} does not exist: create it, or correct the name");
@@ -101,13 +82,13 @@ fn said(spec: &AppSpec, planned: &AppPlan, failure: Option<&Failure>) -> Vec<Ver
     }
     for (state, what) in [
         (AppState::Running, "being installed or upgraded in"),
-        (AppState::Queued, "its turn has not come in"),
+        (AppState::Queued, "not yet in"),
         (AppState::Waiting, "waiting for"),
         (AppState::Deleting, "being uninstalled from"),
     ] {
         if let Some(first) = of(planned, state).next() {
             let at = planned.wave.map(|wave| format!("at {}: ", waves::name(spec, wave))).unwrap_or_default();
-            let message = format!("{at}{what} {}: {}", named(planned, state), first.message);
+            let message = format!("{at}{what} {}: {}", names(of(planned, state)), first.message);
             return verdicts::both(Some(false), false, Reason::Waiting, message);
         }
     }
@@ -125,4 +106,24 @@ fn said(spec: &AppSpec, planned: &AppPlan, failure: Option<&Failure>) -> Vec<Ver
         names(drifted.into_iter())
     );
     verdicts::both(Some(true), false, Reason::AsExpected, message)
+}
+
+/// What is said of those where it failed, and what that means for others.
+fn failed(input: Input<'_, App>, planned: &AppPlan) -> Option<String> {
+    let mut failed: Vec<&InTenant> = of(planned, AppState::Failed).collect();
+    failed.sort_by_key(|tenant| !tenant.counts);
+    let first = failed.first()?;
+    let counted = failed.iter().filter(|tenant| tenant.counts).count();
+    let held = match planned.wave.map(|wave| waves::name(&input.object.spec, wave)) {
+        _ if planned.held => format!(
+            ". Nobody else gets it before it succeeds there, or spec changes. To have it go on all the same: kubectl patch app {} -n {} --type=merge -p '{{\"spec\":{{\"maxFailed\":{}}}}}'",
+            input.name(),
+            input.namespace(),
+            counted + 1
+        ),
+        _ if counted == 0 => ". Nobody else waits for that".to_owned(),
+        Some(wave) => format!(". It is at {wave}, and later ones do not get it before that is through"),
+        None => String::new(),
+    };
+    Some(format!("failed in {}{held}. The first says: {}", names(failed.iter().copied()), first.message))
 }

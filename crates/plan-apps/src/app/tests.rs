@@ -1,7 +1,13 @@
 //! What an `App` does in each situation, from observation to status.
 
+mod removal;
+mod words;
+
 use super::*;
-use berth_api::app::{AppChart, AppInstallationStatus, AppRelease, AppSpec, AppWave, OtherApp, phase};
+use berth_api::app::{
+    AppChart, AppConfigMap, AppInstallationStatus, AppRelease, AppSpec, AppValues, AppWave, OtherApp, phase,
+};
+use berth_api::conditions::{self, ConditionType};
 use berth_api::selector::{ClusterSelector, NamedCluster};
 use berth_plan::{Observed, Settings};
 
@@ -98,6 +104,27 @@ impl Fixture {
             ..AppInstallationStatus::default()
         };
         live["status"] = serde_json::to_value(status).unwrap();
+    }
+
+    /// What a Job came to there.
+    fn fails_with(&mut self, cluster: &str, message: &str, foreign: bool) {
+        let of = |(key, live): &(&ObjectKey, &mut Value)| {
+            key.kind == Kind::AppInstallation && live["spec"]["cluster"]["name"] == cluster
+        };
+        let (_, live) = self.observed.objects.iter_mut().find(of).expect(cluster);
+        live["status"]["message"] = message.into();
+        live["status"]["foreign"] = foreign.into();
+        let cluster = ObjectKey::namespaced(Kind::Cluster, "team-a", cluster);
+        if live["status"]["phase"] == phase::WAITING {
+            let live = self.observed.objects.get_mut(&cluster).unwrap();
+            live["status"]["conditions"][0]["status"] = "False".into();
+        }
+    }
+
+    /// The tenant has no pods.
+    fn sleeps(&mut self, cluster: &str) {
+        let live = self.observed.objects.get_mut(&ObjectKey::namespaced(Kind::Cluster, "team-a", cluster)).unwrap();
+        live["status"]["conditions"] = json!([{"type": "Available", "status": "False", "reason": "Asleep"}]);
     }
 
     /// The installation there is being deleted.
@@ -218,6 +245,62 @@ fn a_deleted_app_waits_until_its_installations_are_gone() {
     assert!(it.reconcile().plan.finished);
 }
 
+/// Else a quota of one team, or its namespace that ends, would stop the App for all after it.
+#[test]
+fn what_is_refused_in_one_cluster_is_a_stage_of_its_own() {
+    let mut it = Fixture::new(OPERATOR);
+    for name in ["a", "b", "c"] {
+        it.cluster("team-a", name);
+    }
+    let stages = |planned: &AppPlan| {
+        let all = planned.plan.stages.iter().filter(|stage| !stage.actions.is_empty());
+        all.map(|stage| (stage.of.as_ref().unwrap().name.clone(), stage.actions.len())).collect::<Vec<_>>()
+    };
+    let expected = ["a", "b", "c"].map(|name| (name.to_owned(), 1));
+    assert_eq!(stages(&it.reconcile()), expected);
+    it.app.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-31T12:00:00Z")).unwrap());
+    let planned = it.reconcile();
+    assert_eq!(stages(&planned), expected);
+    assert!(planned.plan.stages.iter().all(|stage| stage.id == StageId::Deletion));
+}
+
+#[test]
+fn a_cluster_whose_namespace_ends_gets_none_and_nobody_waits_for_it() {
+    let mut it = Fixture::new(OPERATOR);
+    in_waves(&mut it.app);
+    it.app.spec.max_concurrent = 1;
+    for name in ["acme", "beta"] {
+        it.cluster("team-a", name);
+    }
+    tier(&mut it, "acme", "canary");
+    let ends = |it: &mut Fixture, reason: &str| {
+        let key = ObjectKey::namespaced(Kind::Cluster, "team-a", "acme");
+        let conditions = &mut it.observed.objects.get_mut(&key).unwrap()["status"]["conditions"];
+        let degraded = json!({"type": "Degraded", "status": "True", "reason": reason});
+        *conditions = json!([conditions[0], degraded]);
+    };
+    ends(&mut it, "NamespaceDeleting");
+    it.reconcile();
+    assert_eq!(it.installed(), ["team-a/beta"]);
+    it.says("beta", phase::DEPLOYED, 0);
+    it.reconcile();
+    assert_eq!(it.ready(), "True AsExpected: deployed in 1 Cluster");
+    assert_eq!(it.app.status.as_ref().unwrap().selected, Some(1));
+    ends(&mut it, "Rejected");
+    it.reconcile();
+    assert_eq!(it.installed(), ["team-a/acme", "team-a/beta"]);
+
+    // What is there is deleted by that namespace's controller, and stays in view until then.
+    it.says("acme", phase::DEPLOYED, 0);
+    ends(&mut it, "NamespaceDeleting");
+    assert!(it.reconcile().plan.is_empty());
+    assert_eq!(it.app.status.as_ref().unwrap().deployed, Some(2));
+    it.leaves("acme");
+    assert!(it.reconcile().plan.is_empty());
+    let status = it.app.status.as_ref().unwrap();
+    assert_eq!((status.selected, status.deployed, status.deleting), (Some(1), Some(1), Some(1)));
+}
+
 #[test]
 fn one_that_comes_after_another_waits_for_it_in_each_cluster() {
     let mut first = Fixture::new(OPERATOR);
@@ -335,7 +418,7 @@ fn a_change_goes_wave_by_wave_and_a_new_tenant_waits_for_none() {
         it.cluster("team-a", name);
         let live = it.observed.objects.get_mut(&ObjectKey::namespaced(Kind::Cluster, "team-a", name)).unwrap();
         live["metadata"]["labels"]["tier"] = tier.into();
-        live["metadata"]["creationTimestamp"] = created.into();
+        live["status"]["since"] = created.into();
     };
     for (name, tier) in [("rest", "none"), ("gold", "gold"), ("canary", "canary"), ("sleeper", "canary")] {
         cluster(&mut it, name, tier, "2025-01-01T00:00:00Z");
@@ -391,6 +474,123 @@ fn a_change_goes_wave_by_wave_and_a_new_tenant_waits_for_none() {
     assert_eq!(with_version(&it, "2.0.0"), ["canary", "gold", "sleeper"]);
 }
 
+fn values_from(app: &mut App) {
+    let from = AppConfigMap { name: "web-values".into(), optional: false };
+    app.spec.release.values_from =
+        vec![AppValues { config_map_ref: Some(from), key: "values.yaml".into(), ..AppValues::default() }];
+}
+
+fn config_map() -> ObjectKey {
+    ObjectKey::namespaced(Kind::ConfigMap, OPERATOR, "web-values")
+}
+
+fn hold(it: &mut Fixture, data: &Value, label: &str) {
+    let metadata = json!({"name": "web-values", "namespace": OPERATOR, "labels": {labels::APP_VALUES: label}});
+    it.observed.objects.insert(config_map(), json!({"metadata": metadata, "data": data}));
+}
+
+/// What each `Cluster` has of the ConfigMap.
+fn told(it: &Fixture) -> Vec<(String, String)> {
+    let all = it.observed.objects.iter().filter(|(key, _)| key.kind == Kind::AppInstallation);
+    let text = |of: &Value| of.as_str().unwrap_or_default().to_owned();
+    all.map(|(_, of)| (text(&of["spec"]["cluster"]["name"]), text(&of["spec"]["configMaps"][0]["values"]))).collect()
+}
+
+#[test]
+fn a_change_of_a_config_map_goes_wave_by_wave_and_what_cannot_be_used_changes_nothing() {
+    type Break = fn(&mut Fixture);
+    let mut it = Fixture::new(OPERATOR);
+    in_waves(&mut it.app);
+    values_from(&mut it.app);
+    for (name, of) in [("canary", "canary"), ("rest", "none")] {
+        it.cluster("team-a", name);
+        tier(&mut it, name, of);
+    }
+    let planned = it.reconcile();
+    assert!(it.installed().is_empty() && planned.requeue_after == Some(SLOW));
+    let missing = "False Waiting: waiting for key values.yaml of ConfigMap berth-system/web-values, which spec.valuesFrom names: create it, with the label berth.dev/app-values=true, or correct the name. What is deployed stays as it is";
+    assert_eq!(it.ready(), missing);
+
+    let is = |it: &Fixture, canary: &str, rest: &str| {
+        assert_eq!(told(it), [("canary".to_owned(), canary.to_owned()), ("rest".to_owned(), rest.to_owned())]);
+    };
+    let (one, two) = (r#"{"size":1}"#, r#"{"size":2}"#);
+    let through = |it: &mut Fixture| {
+        for name in ["canary", "rest"] {
+            it.reconcile();
+            it.says(name, phase::DEPLOYED, 0);
+        }
+        it.reconcile();
+    };
+    hold(&mut it, &json!({"values.yaml": "size: 1"}), "true");
+    through(&mut it);
+    is(&it, one, one);
+    assert_eq!(it.ready(), "True AsExpected: deployed in 2 Clusters");
+    let planned = it.reconcile();
+    assert!(planned.plan.is_empty() && planned.requeue_after == Some(SLOW) && planned.due.is_none(), "{planned:?}");
+    let digest = it.app.status.clone().unwrap().values_digest.unwrap();
+    hold(&mut it, &json!({"values.yaml": "size: 1 # a comment"}), "true");
+    assert!(it.reconcile().plan.is_empty());
+
+    hold(&mut it, &json!({"values.yaml": "size: 2"}), "true");
+    assert!(it.reconcile().due.is_some());
+    is(&it, two, one);
+    assert!(it.ready().contains("at wave 1 of 3 (canary)"), "{}", it.ready());
+    it.says("canary", phase::DEPLOYED, 0);
+
+    // Nothing comes or goes while it cannot be used, amid a rollout or at rest.
+    let broken: [(&str, Break); 4] = [
+        ("False Waiting: waiting for key values.yaml of ConfigMap", |it| {
+            it.observed.objects.remove(&config_map());
+        }),
+        ("False Waiting: waiting for key values.yaml of ConfigMap", |it| hold(it, &json!({}), "true")),
+        ("False InvalidSpec: spec.valuesFrom: key values.yaml of ConfigMap", |it| {
+            hold(it, &json!({"values.yaml": "a: ["}), "true");
+        }),
+        ("False InvalidSpec: spec.valuesFrom: ConfigMap berth-system/web-values lacks the label", |it| {
+            hold(it, &json!({"values.yaml": "size: 3"}), "");
+        }),
+    ];
+    for (says, break_it) in broken {
+        break_it(&mut it);
+        assert!(it.reconcile().plan.is_empty(), "{says}");
+        is(&it, two, one);
+        assert!(it.ready().starts_with(says), "{}", it.ready());
+        assert_eq!(it.app.status.as_ref().unwrap().selected, Some(2));
+    }
+    hold(&mut it, &json!({"values.yaml": "size: 2"}), "true");
+    it.reconcile();
+    is(&it, two, two);
+    through(&mut it);
+    let now = it.app.status.clone().unwrap().values_digest.unwrap();
+    assert_ne!(digest, now);
+    it.observed.objects.remove(&config_map());
+    assert!(it.reconcile().plan.is_empty());
+    let status = it.app.status.clone().unwrap();
+    assert_eq!((status.deployed, status.values_digest), (Some(2), Some(now)), "what is there counts as it did");
+
+    it.app.spec.release.values_from[0].config_map_ref.as_mut().unwrap().optional = true;
+    through(&mut it);
+    is(&it, "", "");
+    it.app.spec.release.values_from.clear();
+    through(&mut it);
+    assert_eq!(it.app.status.as_ref().unwrap().values_digest, None);
+    assert_eq!(it.ready(), "True AsExpected: deployed in 2 Clusters");
+}
+
+#[test]
+fn one_that_is_deleted_is_uninstalled_though_its_config_map_is_gone() {
+    let mut it = Fixture::new(OPERATOR);
+    values_from(&mut it.app);
+    hold(&mut it, &json!({"values.yaml": "size: 1"}), "true");
+    it.cluster("team-a", "acme");
+    it.reconcile();
+    it.observed.objects.remove(&config_map());
+    it.app.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-31T12:00:00Z")).unwrap());
+    it.reconcile();
+    assert!(it.installed().is_empty() && it.reconcile().plan.finished);
+}
+
 /// Each message that an `App` can have, for docs/reference/messages.md.
 pub(crate) fn situations() -> Vec<berth_testkit::situations::Situation> {
     type Change = fn(&mut Fixture);
@@ -427,6 +627,31 @@ pub(crate) fn situations() -> Vec<berth_testkit::situations::Situation> {
             w.reconcile();
             w.says("acme", phase::DEPLOYED, 0);
             w.leaves("acme");
+        }),
+        ("a Cluster has all places, and another one waits", |w| {
+            w.app.spec.max_concurrent = 1;
+            w.cluster("team-a", "beta");
+            w.says("acme", phase::DEPLOYED, 0);
+            w.leaves("acme");
+            w.app.spec.cluster_selector = None;
+            w.app.spec.cluster_refs = vec![NamedCluster { name: "beta".into(), namespace: Some("team-a".into()) }];
+        }),
+        ("it failed in a Cluster that sleeps by now", |w| {
+            w.says("acme", phase::WAITING, 1);
+            w.fails_with("acme", "UPGRADE FAILED: no", false);
+            w.sleeps("acme");
+        }),
+        ("it selects four Clusters no more, and changes two at once", |w| {
+            *w = removal::in_four();
+            removal::deselects(w);
+        }),
+        ("it selects four Clusters no more, and fails in another one", |w| {
+            *w = removal::in_four();
+            w.cluster("team-b", "beta");
+            w.reconcile();
+            w.says("beta", phase::FAILED, 1);
+            w.app.spec.cluster_selector = None;
+            w.app.spec.cluster_refs = vec![NamedCluster { name: "beta".into(), namespace: Some("team-b".into()) }];
         }),
         ("it names a Cluster that does not exist", |w| {
             w.app.spec.cluster_selector = None;
@@ -472,10 +697,24 @@ pub(crate) fn situations() -> Vec<berth_testkit::situations::Situation> {
         ("no Cluster can use its template of values", |w| {
             w.app.spec.release.values_template = Some("a: {{ range(9) }}".into());
         }),
+        ("a ConfigMap with its values does not exist", |w| values_from(&mut w.app)),
+        ("a ConfigMap with its values lacks the label", |w| {
+            values_from(&mut w.app);
+            hold(w, &json!({"values.yaml": "a: 1"}), "");
+        }),
+        ("a ConfigMap has no YAML of values", |w| {
+            values_from(&mut w.app);
+            hold(w, &json!({"values.yaml": "- a"}), "true");
+        }),
         ("apps are switched off", |w| w.settings.apps.image.clear()),
         ("it is deleted", |w| {
             w.app.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-31T12:00:00Z")).unwrap());
             w.leaves("acme");
+        }),
+        ("it is deleted while apps are switched off", |w| {
+            w.app.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-31T12:00:00Z")).unwrap());
+            w.leaves("acme");
+            w.settings.apps.image.clear();
         }),
     ];
     let situation = |(text, change): &(&'static str, Change)| {

@@ -1,10 +1,11 @@
 //! The Job of an `AppInstallation`: what it is asked for, what it is made from, and the Secret beside it.
 
-use super::InstallationInput;
+use super::input::InstallationInput;
+use super::target::Tenant;
 use crate::objects::find;
-use crate::values::{self, Problem, TenantFacts};
-use berth_api::app::{APP_SECRET, AppRelease};
-use berth_api::apps::{Chart, Check, Deploy, Release, TASK, Task, Uninstall, files};
+use crate::values::{self, Problem, TenantFacts, config_maps};
+use berth_api::app::{APP_SECRET, AppConfigMap, AppRelease};
+use berth_api::apps::{Chart, Check, Deploy, Plain, Recorded, Release, TASK, Task, Uninstall, files};
 use berth_api::conditions::Reason;
 use berth_api::{Cluster, labels, names};
 use berth_pki::{CertSpec, Usage};
@@ -16,10 +17,8 @@ use berth_render::{ObjectKey, lay_over};
 use jiff::SignedDuration;
 use serde_json::{Map, Value, json};
 
-/// How long a Job may take with all its tries, in seconds: less than its certificate lives.
-pub(super) const DEADLINE: i64 = 3000;
-/// How long the certificate lives.
-const LIFETIME: SignedDuration = SignedDuration::from_hours(1);
+/// How long the certificate outlives the Job's deadline.
+const MORE: SignedDuration = SignedDuration::from_mins(10);
 /// A chart of 20 MiB at most, unpacked and with what Helm keeps of it.
 const SCRATCH: &str = "256Mi";
 
@@ -34,7 +33,7 @@ pub(super) struct Asked {
 }
 
 /// The release of the spec, as the program is told. What the `App` leaves out was filled in.
-pub(super) fn release(input: InstallationInput<'_>) -> Release {
+fn release(input: InstallationInput<'_>) -> Release {
     let asked = &input.object.spec.release;
     let name = asked.release_name.clone().unwrap_or_else(|| input.object.spec.app.name.clone());
     let namespace = asked.namespace.clone().unwrap_or_else(|| "default".to_owned());
@@ -44,10 +43,23 @@ pub(super) fn release(input: InstallationInput<'_>) -> Release {
         installation: input.name().to_owned(),
         timeout: asked.timeout_seconds,
         adopt: asked.adopt,
+        recorded: None,
     }
 }
 
-fn chart(asked: &AppRelease) -> Chart {
+/// What was deployed last in a tenant of that epoch. After a restore Helm's record is an older one, so it is looked at as if there were none here.
+fn recorded(input: InstallationInput<'_>, epoch: i64) -> Option<Recorded> {
+    let there = input.status().release.filter(|there| there.epoch == Some(epoch))?;
+    Some(Recorded {
+        revision: there.revision,
+        manifest_digest: there.manifest_digest?,
+        chart_digest: there.chart_digest,
+        values_digest: there.values_digest,
+    })
+}
+
+/// The chart, as it is fetched.
+pub fn chart(asked: &AppRelease) -> Chart {
     let chart = asked.chart.clone();
     Chart {
         from: chart.oci.or(chart.repository).unwrap_or_default(),
@@ -62,6 +74,7 @@ fn chart(asked: &AppRelease) -> Chart {
 pub(super) fn deploy(input: InstallationInput<'_>, epoch: i64) -> Result<Asked, State> {
     let asked = &input.object.spec.release;
     let own_values = own_values(input)?;
+    let plain = plain(input)?;
     let mut copies = vec![];
     let chart_part = &asked.chart;
     let pull = chart_part
@@ -73,22 +86,36 @@ pub(super) fn deploy(input: InstallationInput<'_>, epoch: i64) -> Result<Asked, 
         .as_ref()
         .map(|secret| ("chart.caSecretRef", &*secret.name, files::CA, files::CA.to_owned()));
     let values = asked.values_from.iter().enumerate();
-    let values = values.map(|(n, from)| ("valuesFrom", &*from.secret_ref.name, &*from.key, files::values(n)));
+    let values = values
+        .filter_map(|(n, from)| Some(("valuesFrom", &*from.secret_ref.as_ref()?.name, &*from.key, files::values(n))));
     let mut digests = vec![];
     for (field, secret, key, name) in pull.into_iter().chain(ca).chain(values) {
         let source = input.target().source(secret);
         digests.push(digest_of(input, field, &source, key)?);
         copies.push(SecretEntry::Copy { name, source, of: key.to_owned() });
     }
-    let task = Task::Deploy(Box::new(Deploy {
+    let mut deploy = Deploy {
         release: release(input),
         chart: chart(asked),
         values: own_values,
         value_files: asked.values_from.len(),
+        plain,
         wait: asked.wait,
-        roll_back: asked.on_failure == berth_api::app::OnFailure::Rollback,
-    }));
-    Ok(Asked { digest: digest(&json!({"task": task, "from": digests, "epoch": epoch})), task, copies })
+        roll_back: input.rolls_back(),
+        epoch,
+    };
+    let digest = digest(&json!({"task": deploy, "from": digests}));
+    // Not a part of what is asked for: it is another one after each Job.
+    deploy.release.recorded = recorded(input, epoch);
+    Ok(Asked { task: Task::Deploy(Box::new(deploy)), digest, copies })
+}
+
+/// What is asked of the tenant, as far as it can be said.
+pub(super) fn asked(input: InstallationInput<'_>) -> Option<Asked> {
+    match input.target().tenant(input.observed, &input.object.spec.cluster.uid) {
+        Tenant::There { epoch, .. } => deploy(input, epoch.unwrap_or_default()).ok(),
+        Tenant::Gone => None,
+    }
 }
 
 /// Values that are no secret, of this tenant.
@@ -99,16 +126,34 @@ fn own_values(input: InstallationInput<'_>) -> Result<Map<String, Value>, State>
         find::<Cluster>(input.observed, &key).ok_or_else(|| State::waiting(format!("{key}, which cannot be read")))
     });
     let tenant = cluster.transpose()?.map(|cluster| TenantFacts::of(&cluster, &input.settings.registry));
-    values::of(release, &tenant.unwrap_or_default()).map_err(|problem| match problem {
+    values::of(release, &input.object.spec.config_maps, &tenant.unwrap_or_default()).map_err(|problem| match problem {
         Problem::Waits(on) => State::waiting(on),
         Problem::Wrong(why) => State::blocked(Reason::InvalidSpec, why),
     })
 }
 
+/// Values of ConfigMaps, as the `App` had read them.
+fn plain(input: InstallationInput<'_>) -> Result<Vec<Plain>, State> {
+    let spec = &input.object.spec;
+    let named = spec.release.values_from.iter().enumerate();
+    let named = named.filter_map(|(at, from)| Some((at, from.config_map_ref.as_ref()?, &*from.key)));
+    let one = |(at, map, key): (usize, &AppConfigMap, &str)| {
+        let values = config_maps::find(&spec.config_maps, &map.name, key, map.optional);
+        let untold =
+            || State::waiting(format!("{} to say what is in key {key} of ConfigMap {}", input.target().app, map.name));
+        Ok(Plain { at, values: values.ok_or_else(untold)? })
+    };
+    named.map(one).collect()
+}
+
 /// That the release be gone.
 pub(super) fn uninstall(input: InstallationInput<'_>) -> Asked {
-    let task = Task::Uninstall(Uninstall { release: release(input) });
-    Asked { digest: digest(&json!({"task": task})), task, copies: vec![] }
+    let mut uninstall = Uninstall { release: release(input) };
+    let digest = digest(&json!({"task": uninstall}));
+    if let Tenant::There { epoch, .. } = input.target().tenant(input.observed, &input.object.spec.cluster.uid) {
+        uninstall.release.recorded = recorded(input, epoch.unwrap_or_default());
+    }
+    Asked { task: Task::Uninstall(uninstall), digest, copies: vec![] }
 }
 
 /// That what is there be compared. It has the values of Secrets to keep them out of messages, and no login of a registry. `deployed`: what was asked for.
@@ -157,7 +202,7 @@ impl Asked {
         let kubeconfig = SecretEntry::Kubeconfig {
             cluster: target.cluster.name.clone(),
             server: format!("https://{}.{}.svc:{port}", names::APISERVER, target.home),
-            spec: CertSpec::new(names::APPS_USER, Usage::Client, LIFETIME),
+            spec: CertSpec::new(names::APPS_USER, Usage::Client, input.deadline() + MORE),
             issuer: target.ca(),
             why: "a Job is about to begin".to_owned(),
         };

@@ -1,8 +1,11 @@
 //! What an `AppInstallation` says of itself.
 
-use super::{InstallationInput, InstallationPlan, JobResult, drift};
-use berth_api::app::{AppInstallationStatus, DriftMode, DriftStatus, ReleaseStatus, phase};
-use berth_api::apps::{Deployed, Outcome};
+use super::input::InstallationInput;
+use super::keep::on_removal;
+use super::plan::{InstallationPlan, JobResult};
+use super::{drift, is_unseen, job};
+use berth_api::app::{AppInstallationStatus, DriftMode, DriftStatus, OnRemoval, ReleaseStatus, phase};
+use berth_api::apps::{At, Deployed, Outcome};
 use berth_api::conditions::{Reason, Verdict};
 use berth_plan::{Failure, verdicts};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -15,16 +18,25 @@ pub(super) fn status(
 ) -> AppInstallationStatus {
     let old = input.status();
     let generation = input.object.metadata.generation.unwrap_or_default();
+    if is_unseen(input) {
+        // Nothing was decided about this spec, so it was not observed either.
+        let said = failure.map_or_else(|| verdicts::under_way(planned.plan.stages.first(), ""), failed);
+        return AppInstallationStatus {
+            conditions: verdicts::publish(&old.conditions, said, generation, input.now, false),
+            ..old
+        };
+    }
     let mut new = AppInstallationStatus {
         observed_generation: Some(generation),
         phase: Some(planned.phase.to_owned()),
         ..old.clone()
     };
+    new.failed_at = new.failed_at.map(|at| Time(at.0.min(input.now)));
     if let Some(asked) = &planned.asked {
         new.asked = Some(asked.clone());
         // Whatever its Job comes to, what was asked for before is not known to be there any more.
         new.release = new.release.map(|release| ReleaseStatus { asked: String::new(), ..release });
-        (new.failures, new.failed_at, new.message) = (None, None, None);
+        (new.failures, new.failed_at, new.message, new.foreign) = (None, None, None, None);
         // What was found is of what was there before.
         let request = new.drift.take().and_then(|drift| drift.request);
         new.drift = request.map(|request| DriftStatus { request: Some(request), ..DriftStatus::default() });
@@ -36,6 +48,7 @@ pub(super) fn status(
     if let Some(result) = &planned.result {
         record(input, &mut new, result);
     }
+    new.on_removal = Some(on_removal(input)).filter(|it| *it != OnRemoval::default());
     let spec = &input.object.spec.release.drift;
     if spec.mode == DriftMode::Ignore {
         (new.drift, new.check) = (None, None);
@@ -58,6 +71,7 @@ fn record(input: InstallationInput<'_>, status: &mut AppInstallationStatus, resu
             status.failures = Some(status.failures.unwrap_or_default().saturating_add(1));
             status.failed_at = Some(Time(input.now));
             status.message = Some(failure.message.clone());
+            status.foreign = (failure.at == At::Foreign).then_some(true);
             if !input.is_deleted() {
                 status.phase = Some(phase::FAILED.to_owned());
             }
@@ -65,14 +79,14 @@ fn record(input: InstallationInput<'_>, status: &mut AppInstallationStatus, resu
         Outcome::Uninstalled => {
             // Nothing was asked for: nothing is to be uninstalled any more.
             (status.asked, status.release) = (None, None);
-            (status.failures, status.failed_at, status.message) = (None, None, None);
+            (status.failures, status.failed_at, status.message, status.foreign) = (None, None, None, None);
         }
         Outcome::Deployed(deployed) => {
             status.release = Some(release(input, deployed, &result.asked, status.release.take()));
-            (status.failures, status.failed_at) = (None, None);
+            (status.failures, status.failed_at, status.foreign) = (None, None, None);
             status.message = Some(deployed.mended.clone()).filter(|mended| !mended.is_empty());
             // It may be of a spec from before its Job began: who goes by it would take a change for deployed that has not come.
-            let is_newest = super::asked(input).is_some_and(|asked| asked.digest == result.asked);
+            let is_newest = job::asked(input).is_some_and(|asked| asked.digest == result.asked);
             status.phase = Some(if is_newest { phase::DEPLOYED } else { phase::RUNNING }.to_owned());
         }
         // Only a look for drift says so.
@@ -98,14 +112,21 @@ fn release(
         app_version: Some(deployed.app_version.clone()).filter(|version| !version.is_empty()),
         chart_digest: deployed.chart_digest.clone(),
         values_digest: deployed.values_digest.clone(),
+        manifest_digest: Some(deployed.manifest_digest.clone()).filter(|digest| !digest.is_empty()),
+        epoch: Some(deployed.epoch),
         since: Some(since.unwrap_or(Time(input.now))),
     }
+}
+
+/// What a call that failed leads to.
+fn failed(failure: &Failure) -> Vec<Verdict> {
+    verdicts::both(Some(false), true, failure.reason, &*failure.message)
 }
 
 /// `Ready` and `Degraded`.
 fn said(planned: &InstallationPlan, new: &AppInstallationStatus, failure: Option<&Failure>) -> Vec<Verdict> {
     if let Some(failure) = failure {
-        return verdicts::both(Some(false), true, failure.reason, &*failure.message);
+        return failed(failure);
     }
     let problem = planned.plan.stages.iter().find(|s| !s.state.is_done());
     let sentence = problem.and_then(|s| s.state.sentence());

@@ -49,7 +49,7 @@ fn images_of_the_catalog_are_upstreams_or_all_of_the_one_registry() {
     for (_, app) in apps() {
         let name = app.metadata.name.unwrap();
         let values = |registry: &str| {
-            let values = of(&app.spec.release, &tenant(registry)).unwrap_or_else(|e| panic!("{name}: {e:?}"));
+            let values = of(&app.spec.release, &[], &tenant(registry)).unwrap_or_else(|e| panic!("{name}: {e:?}"));
             Value::from(values).to_string()
         };
         let (upstream, mirrored) = (values(""), values("mirror.example.com/k8s"));
@@ -62,7 +62,7 @@ fn images_of_the_catalog_are_upstreams_or_all_of_the_one_registry() {
 #[test]
 fn the_network_plugin_knows_its_tenant() {
     let (_, app) = apps().into_iter().find(|(_, app)| app.metadata.name.as_deref() == Some("kube-router")).unwrap();
-    let values = of(&app.spec.release, &tenant("")).unwrap();
+    let values = of(&app.spec.release, &[], &tenant("")).unwrap();
     assert_eq!(values["api"], json!({"host": "172.20.0.10", "port": 6443}));
     assert_eq!(values["serviceCIDRs"], json!(["10.112.0.0/16"]));
 }

@@ -1,9 +1,11 @@
-//! Values of an app in one tenant. Those of `spec.valuesTemplate` know the tenant; `spec.values` count more, and are taken as they stand.
+//! Values of an app in one tenant. Those of [`config_maps`] count least; those of `spec.valuesTemplate` know the tenant; `spec.values` count most, and
+//! are taken as they stand.
 //!
 //! The operator, and `kubectl berth apps render`, make them here.
 
 #[cfg(test)]
 mod catalog;
+pub mod config_maps;
 mod facts;
 mod language;
 #[cfg(test)]
@@ -11,7 +13,7 @@ mod tests;
 
 pub use facts::{EndpointFacts, NetworkFacts, TenantFacts};
 
-use berth_api::app::AppRelease;
+use berth_api::app::{AppRelease, ReadValues};
 use berth_render::merge_fields;
 use language::LONGEST;
 use minijinja::syntax::SyntaxConfig;
@@ -36,16 +38,18 @@ pub enum Problem {
     Wrong(String),
 }
 
-/// The values of an app in that tenant, without those of Secrets.
-pub fn of(release: &AppRelease, tenant: &TenantFacts) -> Result<Map<String, Value>, Problem> {
+/// The values of an app in that tenant, without those of Secrets and ConfigMaps. `read`: what is in the latter, which goes the same way.
+pub fn of(release: &AppRelease, read: &[ReadValues], tenant: &TenantFacts) -> Result<Map<String, Value>, Problem> {
     let mut values =
         release.values_template.as_deref().map_or_else(|| Ok(Map::new()), |text| rendered(text, tenant))?;
     merge_fields(&mut values, release.values.clone());
-    let size = serde_json::to_vec(&values).map_or(0, |text| text.len());
+    let size = serde_json::to_vec(&values).map_or(0, |text| text.len()) + config_maps::size(read);
     if size <= LONGEST {
         return Ok(values);
     }
-    let with = if release.values_template.is_some() { format!(" with {FIELD}") } else { String::new() };
+    let beside = [(release.values_template.is_some(), FIELD), (!read.is_empty(), "the ConfigMaps of spec.valuesFrom")];
+    let beside: Vec<&str> = beside.into_iter().filter_map(|(is_there, what)| is_there.then_some(what)).collect();
+    let with = if beside.is_empty() { String::new() } else { format!(" with {}", beside.join(" and ")) };
     Err(Problem::Wrong(format!(
         "spec.values{with}: {size} bytes are more than {LONGEST}: put them into a Secret, and name it in spec.valuesFrom of the App"
     )))

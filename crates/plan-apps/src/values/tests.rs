@@ -1,6 +1,8 @@
 use super::*;
-use berth_api::Cluster;
+use berth_api::{App, Cluster, labels};
+use berth_render::{Kind, ObjectKey};
 use serde_json::json;
+use std::collections::BTreeMap;
 
 fn cluster() -> Cluster {
     serde_json::from_value(json!({
@@ -28,11 +30,11 @@ fn release(template: &str, values: &Value) -> AppRelease {
 }
 
 fn rendered(template: &str) -> Value {
-    of(&release(template, &json!({})), &tenant()).map_or_else(|e| panic!("{template}: {e:?}"), Value::from)
+    of(&release(template, &json!({})), &[], &tenant()).map_or_else(|e| panic!("{template}: {e:?}"), Value::from)
 }
 
 fn wrong(template: &str) -> String {
-    match of(&release(template, &json!({})), &tenant()) {
+    match of(&release(template, &json!({})), &[], &tenant()) {
         Err(Problem::Wrong(why)) => why,
         other => panic!("{template}: {other:?}"),
     }
@@ -112,11 +114,11 @@ rule: {% raw %}'{{ $labels.pod }}'{% endraw %}
 fn values_count_more_and_stay_as_they_are() {
     let own = json!({"rule": "{{ $labels.pod }} {% x %}", "a": {"b": 1}, "list": [2], "gone": null});
     let template = "a: {b: 0, c: {{ cluster.name }}}\nlist: [0, 1]\ngone: 1\n";
-    let all = of(&release(template, &own), &tenant()).unwrap();
+    let all = of(&release(template, &own), &[], &tenant()).unwrap();
     let expected = json!({"rule": "{{ $labels.pod }} {% x %}", "a": {"b": 1, "c": "acme"}, "list": [2], "gone": null});
     assert_eq!(Value::from(all), expected);
     let plain = AppRelease { values: own.as_object().unwrap().clone(), ..AppRelease::default() };
-    assert_eq!(Value::from(of(&plain, &TenantFacts::default()).unwrap()), own);
+    assert_eq!(Value::from(of(&plain, &[], &TenantFacts::default()).unwrap()), own);
 }
 
 #[test]
@@ -142,7 +144,7 @@ fn what_is_not_known_yet_is_waited_for() {
     let mut cluster = cluster();
     cluster.status = None;
     let young = TenantFacts::of(&cluster, "");
-    let waits = |template: &str| of(&release(template, &json!({})), &young);
+    let waits = |template: &str| of(&release(template, &json!({})), &[], &young);
     let on = "Cluster team-a/acme to have cluster.endpoint, which spec.valuesTemplate of the App uses";
     assert_eq!(waits("a: {{ cluster.endpoint.host }}"), Err(Problem::Waits(on.into())));
     assert!(matches!(waits("a: {{ cluster.version }}"), Err(Problem::Waits(_))));
@@ -186,7 +188,7 @@ fn a_long_text_is_not_made() {
     let labels = (0..200).map(|n| (format!("l{n}"), "x".repeat(60))).collect();
     cluster.metadata.labels = Some(labels);
     let tenant = TenantFacts::of(&cluster, "");
-    let said = |template: &str| of(&release(template, &json!({})), &tenant).unwrap_err();
+    let said = |template: &str| of(&release(template, &json!({})), &[], &tenant).unwrap_err();
     let says = |template: &str, words: &str| {
         let Problem::Wrong(why) = said(template) else { panic!("{template}") };
         assert!(why.contains(words), "{template}: {why}");
@@ -200,6 +202,95 @@ fn a_long_text_is_not_made() {
     let labels = (0..1000).map(|n| (format!("l{n}"), "x".repeat(60))).collect();
     cluster.metadata.labels = Some(labels);
     let tenant = TenantFacts::of(&cluster, "");
-    let Err(Problem::Wrong(why)) = of(&release("a: 1", &json!({})), &tenant) else { panic!("it is taken") };
+    let Err(Problem::Wrong(why)) = of(&release("a: 1", &json!({})), &[], &tenant) else { panic!("it is taken") };
     assert!(why.contains("its labels have more than 32768 bytes"), "{why}");
+}
+
+fn with_values_from(from: &Value) -> App {
+    serde_json::from_value(json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "App", "metadata": {"name": "web", "namespace": "team-a"},
+        "spec": {"clusterSelector": {}, "chart": {"oci": "oci://reg/web", "version": "1.0.0"}, "valuesFrom": from},
+    }))
+    .unwrap()
+}
+
+fn map(name: &str, label: &str, data: &Value) -> (ObjectKey, Value) {
+    let metadata = json!({"name": name, "namespace": "team-a", "labels": {labels::APP_VALUES: label}});
+    (ObjectKey::namespaced(Kind::ConfigMap, "team-a", name), json!({"metadata": metadata, "data": data}))
+}
+
+fn read(from: &Value, maps: &[(ObjectKey, Value)]) -> Result<Vec<ReadValues>, Problem> {
+    let maps: BTreeMap<_, _> = maps.iter().cloned().collect();
+    config_maps::read(&with_values_from(from), |key| maps.get(key))
+}
+
+#[test]
+fn values_of_config_maps_count_in_their_order_and_less_than_all_others() {
+    let from = json!([
+        {"configMapRef": {"name": "first"}}, {"secretRef": {"name": "s"}}, {"configMapRef": {"name": "second"}, "key": "k"},
+        {"configMapRef": {"name": "gone", "optional": true}}, {"configMapRef": {"name": "first", "optional": true}, "key": "gone"},
+    ]);
+    let first =
+        map("first", "true", &json!({"values.yaml": "a: 1 # said so\nb: {c: 1, d: 1}\non: on\ne: '{{ x }}'\n"}));
+    let second = map("second", "true", &json!({"k": "b: {d: 2}\nf: null\n"}));
+    let all = read(&from, &[first.clone(), second.clone()]).unwrap();
+    assert_eq!(
+        all.iter().map(|one| (&*one.name, &*one.key)).collect::<Vec<_>>(),
+        [("first", "values.yaml"), ("second", "k")]
+    );
+    let own = of(&release("a: 2\n", &json!({"g": 3})), &all, &tenant()).unwrap();
+    let expected = json!({"a": 2, "b": {"c": 1, "d": 2}, "on": "on", "e": "{{ x }}", "f": null, "g": 3});
+    assert_eq!(Value::from(config_maps::with_own(&all, own)), expected);
+    let find = |name, key, optional| config_maps::find(&all, name, key, optional).map(Value::from);
+    assert_eq!(find("second", "k", false), Some(json!({"b": {"d": 2}, "f": null})));
+    assert_eq!((find("gone", "values.yaml", true), find("gone", "values.yaml", false)), (Some(json!({})), None));
+
+    let release = with_values_from(&from).spec.release;
+    let digest = |all: &[ReadValues]| config_maps::digest(&release, all).unwrap();
+    let comment = map("first", "true", &json!({"values.yaml": "a: 1\nb: {c: 1, d: 1}\non: on\ne: '{{ x }}'\n"}));
+    assert_eq!(digest(&read(&from, &[comment, second.clone()]).unwrap()), digest(&all), "a comment is no change");
+    let other = map("first", "true", &json!({"values.yaml": "a: 2"}));
+    assert_ne!(digest(&read(&from, &[other, second]).unwrap()), digest(&all));
+    assert_eq!(config_maps::digest(&with_values_from(&json!([{"secretRef": {"name": "s"}}])).spec.release, &[]), None);
+}
+
+#[test]
+fn what_is_wrong_with_a_config_map_is_said_with_the_way_out() {
+    let from = |key: &str| json!([{"configMapRef": {"name": "web"}, "key": key}]);
+    let waits = |maps: &[(ObjectKey, Value)]| match read(&from("k"), maps) {
+        Err(Problem::Waits(on)) => on,
+        other => panic!("{other:?}"),
+    };
+    let lacks = "key k of ConfigMap team-a/web, which spec.valuesFrom names: create it, with the label berth.dev/app-values=true, or correct the name. What is deployed stays as it is";
+    assert_eq!(waits(&[]), lacks);
+    assert_eq!(waits(&[map("web", "true", &json!({"other": "a: 1"}))]), lacks);
+    let wrong = |label: &str, text: &str| match read(&from("k"), &[map("web", label, &json!({"k": text}))]) {
+        Err(Problem::Wrong(why)) => why,
+        other => panic!("{other:?}"),
+    };
+    let consent = "spec.valuesFrom: ConfigMap team-a/web lacks the label berth.dev/app-values, by which its owner says that Berth may read it: kubectl -n team-a label configmap web berth.dev/app-values=true. What is deployed stays as it is";
+    assert_eq!(wrong("false", "a: 1"), consent);
+    let optional = json!([{"configMapRef": {"name": "web", "optional": true}, "key": "k"}]);
+    assert!(read(&optional, &[map("web", "", &json!({"k": "a: 1"}))]).is_err(), "it is there");
+    for (text, says) in [
+        ("a: [", "is not YAML of an object"),
+        ("- a", "is not YAML of an object: it has no names of values. Correct it"),
+        ("a: 1\na: 2", "is not YAML of an object"),
+        (&*format!("a: {}", "x".repeat(70_000)), "has 70003 bytes, more than 65536"),
+    ] {
+        let why = wrong("true", text);
+        assert!(why.starts_with("spec.valuesFrom: key k of ConfigMap team-a/web ") && why.contains(says), "{why}");
+        assert!(why.ends_with("What is deployed stays as it is"), "{why}");
+    }
+    let half = |name: &str| map(name, "true", &json!({"values.yaml": format!("{name}: {}", "x".repeat(40_000))}));
+    let both = json!([{"configMapRef": {"name": "a"}}, {"configMapRef": {"name": "b"}}]);
+    let Err(Problem::Wrong(why)) = read(&both, &[half("a"), half("b")]) else { panic!("it is taken") };
+    assert!(why.starts_with("spec.valuesFrom: the values of all ConfigMaps together have 80016 bytes"), "{why}");
+    let aliases = "a: &a [x, x, x, x, x, x, x, x]\nb: &b [*a, *a, *a, *a, *a, *a, *a, *a]\nc: &c [*b, *b, *b, *b, *b, *b, *b, *b]\nd: &d [*c, *c, *c, *c, *c, *c, *c, *c]\ne: [*d, *d, *d, *d, *d, *d, *d, *d]\n";
+    assert!(wrong("true", aliases).contains("more than 65536"), "{}", wrong("true", aliases));
+
+    let one = read(&json!([{"configMapRef": {"name": "a"}}]), &[half("a")]).unwrap();
+    let own = release("a: 1", &json!({"b": "x".repeat(40_000)}));
+    let Err(Problem::Wrong(why)) = of(&own, &one, &tenant()) else { panic!("it is taken") };
+    assert!(why.starts_with("spec.values with spec.valuesTemplate and the ConfigMaps of spec.valuesFrom: "), "{why}");
 }

@@ -21,7 +21,8 @@ pub(crate) fn is_closed(t: &Tenant<'_>, sleep: Option<&SleepRecord>) -> bool {
 /// None: connections fail at once while it has no API server.
 pub(super) fn hibernates(t: &Tenant<'_>) -> Option<Hibernates> {
     let asked = &t.cluster.spec.hibernation;
-    let closed = is_closed(t, t.sleep.record.as_ref());
+    let is_restored = is_told(t) && users::is_restored(t.observed, &t.cp_namespace, t.now);
+    let closed = is_restored || is_closed(t, t.sleep.record.as_ref());
     if !is_told(t) || (asked.after_idle.is_none() && !asked.wake.on_connect && !closed) {
         return None;
     }

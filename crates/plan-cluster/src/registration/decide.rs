@@ -19,7 +19,7 @@ pub(super) fn connection<'a>(t: &Tenant<'a>) -> Option<&'a KubeconfigInfo> {
 pub(super) fn next(t: &Tenant<'_>, target: &Target<'_>) -> Option<RegistrationPlan> {
     let connection = connection(t)?;
     let existing = match &t.observed.registered {
-        Registered::Ours(live) if !is_right(t, target, live, connection) => Some(&**live),
+        Registered::Ours(live) if live.ends.is_none() && !is_right(t, target, live, connection) => Some(&**live),
         Registered::Absent if rights::are_there(t) => None,
         _ => return None,
     };

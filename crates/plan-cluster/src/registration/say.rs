@@ -8,8 +8,9 @@ use crate::ours::is_ours;
 use crate::subject::Tenant;
 use berth_api::conditions::{ConditionType, Reason, Verdict};
 use berth_api::names;
+use berth_plan::ending;
 use berth_plan::observed::Registered;
-use berth_render::Kind;
+use berth_render::{Kind, ObjectKey};
 
 /// None: nothing is asked for, and nothing left.
 pub(crate) fn verdict(t: &Tenant<'_>) -> Option<Verdict> {
@@ -45,6 +46,9 @@ fn on(t: &Tenant<'_>, target: &Target<'_>) -> (Option<bool>, Reason, String) {
             ),
         ),
         Registered::Failed(why) => failed(why),
+        Registered::Ours(live) if live.ends.is_some() => {
+            waits(ends(key, live.ends.as_deref().unwrap_or_default()) + ". Then Berth registers the tenant anew")
+        }
         Registered::Ours(_) if foreign.is_none() && next(t, target).is_none() => {
             (Some(true), Reason::AsExpected, format!("Argo CD knows it as {name} in project {project} ({key})"))
         }
@@ -71,9 +75,16 @@ fn left(t: &Tenant<'_>) -> Option<(Reason, String)> {
             let (_, reason, message) = failed(why);
             (reason, message)
         }
+        Registered::Ours(live) if live.ends.is_some() => waits(ends(&key, live.ends.as_deref().unwrap_or_default())),
         _ if is_gone(t) => waits(format!("{} to be deleted{}", rights_of(), once_awake(t))),
         _ => waits(format!("{key} to be deleted")),
     })
+}
+
+/// One that is being deleted, and what keeps it.
+pub(super) fn ends(key: &ObjectKey, finalizers: &[String]) -> String {
+    let kept = ending::kept(key, finalizers);
+    format!("{kept}, which is being deleted, to be gone: whoever put finalizers on it has to take them off")
 }
 
 fn failed(why: &str) -> (Option<bool>, Reason, String) {

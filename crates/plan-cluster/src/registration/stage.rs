@@ -3,6 +3,7 @@
 use super::decide::next;
 use super::record::{self, is_gone, recorded, source, target};
 use super::rights;
+use super::say;
 use super::wish::Target;
 use crate::pki;
 use crate::planned::ClusterPlan;
@@ -11,7 +12,7 @@ use berth_api::cluster::EndpointType;
 use berth_api::{labels, names};
 use berth_plan::model::{Action, SecretEntry, Stage, StageId, State};
 use berth_plan::object_meta::deleting;
-use berth_plan::observed::Registered;
+use berth_plan::observed::{Registered, RegisteredSecret};
 use berth_plan::secrets::SecretSpec;
 use berth_render::ObjectKey;
 use jiff::SignedDuration;
@@ -64,10 +65,15 @@ fn server(t: &Tenant<'_>) -> Option<String> {
 /// The Secret goes first, then rights (the stage of the tenant deletes these), and the record last.
 fn take_back(t: &Tenant<'_>, recorded: ObjectKey) -> Option<Action> {
     if let Registered::Ours(live) = &t.observed.registered {
-        return Some(Action::Delete { key: recorded, uid: live.uid.clone(), grace: None });
+        return delete(recorded, live);
     }
     let record = source(t).filter(|live| is_gone(t) && rights::are_gone(t) && !deleting(live))?;
     Some(Action::delete(&t.secret(names::ARGOCD_KUBECONFIG), record, None))
+}
+
+/// Once: a finalizer of somebody else's may keep it for long.
+fn delete(key: ObjectKey, live: &RegisteredSecret) -> Option<Action> {
+    live.ends.is_none().then(|| Action::Delete { key, uid: live.uid.clone(), grace: None })
 }
 
 /// While the `Cluster` is being deleted: rights in the tenant go with it. None: nothing of Berth's is left in Argo CD's namespace.
@@ -76,7 +82,10 @@ pub(crate) fn end(t: &Tenant<'_>) -> Option<Stage> {
     let mut stage = Stage::new(StageId::Registration, State::waiting(format!("{key} to be deleted")));
     match &t.observed.registered {
         Registered::Ours(live) => {
-            stage.actions.push(Action::Delete { key, uid: live.uid.clone(), grace: None });
+            if let Some(finalizers) = &live.ends {
+                stage.state = State::waiting(say::ends(&key, finalizers));
+            }
+            stage.actions.extend(delete(key, live));
             Some(stage)
         }
         Registered::Failed(why) => {
@@ -90,10 +99,11 @@ pub(crate) fn end(t: &Tenant<'_>) -> Option<Stage> {
 /// How soon it is looked at again, where somebody else has to do something.
 pub(crate) fn again(t: &Tenant<'_>) -> Option<SignedDuration> {
     let is_asked = target(t).is_some() || recorded(t).is_some();
-    let waits = match t.observed.registered {
+    let waits = match &t.observed.registered {
         Registered::Failed(_) => true,
         Registered::Foreign(_) => target(t).is_some(),
-        Registered::Unknown | Registered::Absent | Registered::Ours(_) => false,
+        Registered::Ours(live) => live.ends.is_some(),
+        Registered::Unknown | Registered::Absent => false,
     };
     (is_asked && waits).then_some(LOOKS_AGAIN)
 }

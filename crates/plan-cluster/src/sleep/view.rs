@@ -22,7 +22,6 @@ use berth_plan::{run_level, workload};
 use berth_render::Binary;
 use jiff::Timestamp;
 use kube_core::ResourceExt;
-use serde_json::Value;
 
 /// The tenant, with its sleep.
 pub(crate) fn tenant(input: Input<'_>) -> Tenant<'_> {
@@ -159,12 +158,7 @@ fn obstacle(t: &Tenant<'_>) -> Option<String> {
     if available.is_none_or(|available| available.status != "True") {
         return Some("the API to answer".into());
     }
-    pod_of_a_backup(t).map(|pod| format!("the backup or the restore to end that pod {pod} is at work for"))
-}
-
-/// A pod that takes a backup, or is at work for a restore.
-fn pod_of_a_backup<'a>(t: &'a Tenant<'_>) -> Option<&'a str> {
-    let at_work = |pod: &Value| !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
-    let mut pods = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, names::ETCD_BACKUP);
-    pods.find(|(_, pod)| at_work(pod)).map(|(key, _)| &*key.name)
+    let backup = t.pod_at_work(names::ETCD_BACKUP);
+    let backup = backup.map(|pod| format!("the backup or the restore to end that pod {pod} is at work for"));
+    backup.or_else(|| Some(format!("the Job of an app to end that pod {} is at work for", t.pod_at_work(names::APPS)?)))
 }

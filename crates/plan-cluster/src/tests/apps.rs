@@ -90,13 +90,21 @@ pub(super) fn installation_says(f: &mut Fixture, phase: &str, revision: Option<i
         "spec": {
             "app": {"namespace": "berth-system", "name": "net", "uid": "app-uid"},
             "cluster": {"name": "acme", "uid": "cluster-uid"},
-            "digest": berth_plan::apps::digest(&release), "release": release,
+            "digest": berth_plan::apps::digest(&release, None), "release": release,
         },
         "status": {
             "observedGeneration": 1, "phase": phase, "failures": failures, "message": message, "release": there, "conditions": [ready],
         },
     });
     f.world.observed.put(ObjectKey::namespaced(Kind::AppInstallation, "team-a", name), object);
+}
+
+/// Somebody deletes it.
+pub(super) fn is_deleted(f: &mut Fixture) {
+    let name = names::app_installation("berth-system", "net", "acme");
+    let key = ObjectKey::namespaced(Kind::AppInstallation, "team-a", name);
+    let live = f.world.observed.objects.get_mut(&key).unwrap();
+    live["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
 }
 
 fn says(f: &Fixture, type_: &str) -> String {
@@ -139,6 +147,14 @@ fn a_required_app_is_a_part_of_ready_and_of_nothing_else() {
     for (type_, status) in [("AppsReady", "False"), ("Ready", "False"), ("Degraded", "True")] {
         assert_eq!(says(&f, type_), format!("{status} {failed}"));
     }
+    installation_says(&mut f, "Deployed", Some(1), "revision 1");
+    is_deleted(&mut f);
+    f.rest();
+    let name = names::app_installation("berth-system", "net", "acme");
+    let expected = format!(
+        "False AppsNotReady: App berth-system/net is being uninstalled, and is installed anew after that: AppInstallation team-a/{name} says how far that is"
+    );
+    assert_eq!(says(&f, "AppsReady"), expected);
     installation_says(&mut f, "Deployed", Some(1), "revision 1");
     f.rest();
     assert_eq!(says(&f, "AppsReady"), "True AsExpected: all Apps that are required are deployed");
@@ -200,4 +216,64 @@ fn without_an_image_for_apps_nobody_gets_rights() {
     with_an_app(&mut f);
     f.rest();
     assert_eq!((rights(&f), way_out(&f)), ((false, false), None));
+}
+
+/// Helm would be left amid its work.
+#[test]
+fn rights_and_the_way_out_stay_while_a_job_works() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    f.settings.apps.image = "reg/apps:1".into();
+    let pod = Fixture::key(Kind::Pod, "acme-web");
+    let works = |f: &mut Fixture, phase: &str| {
+        let labels = json!({"app.kubernetes.io/component": names::APPS});
+        f.world.put(pod.clone(), json!({"metadata": {"labels": labels}, "status": {"phase": phase}}));
+    };
+    works(&mut f, "Running");
+    f.rest();
+    assert_eq!(rights(&f), (false, false), "a pod alone brings none");
+    f.world.remove(&pod);
+    with_an_app(&mut f);
+    f.rest();
+    works(&mut f, "Running");
+    f.settings.apps.image.clear();
+    f.rest();
+    assert!(rights(&f) == (true, true) && way_out(&f).is_some(), "apps are switched off");
+    f.world.remove(&installation());
+    f.rest();
+    assert!(rights(&f) == (true, true) && way_out(&f).is_some(), "and it is let go");
+    works(&mut f, "Succeeded");
+    f.rest();
+    f.rest();
+    assert_eq!((rights(&f), way_out(&f)), ((false, false), None));
+}
+
+#[test]
+fn an_app_that_has_not_come_says_why_in_its_own_words() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    let says_of = |f: &mut Fixture, clusters: Value| {
+        requires(f, |app| {
+            app["status"] = json!({"observedGeneration": 1, "clusters": clusters, "conditions": [{
+                "type": "Ready", "status": "False", "reason": "AppFailed", "lastTransitionTime": "2026-01-01T00:00:00Z",
+                "message": "failed in team-b/x",
+            }]});
+        });
+        f.reconcile();
+        says(f, "AppsReady")
+    };
+    let told = json!([{"namespace": "team-a", "name": "acme", "state": "Queued", "message": "it waits for wave 1"}]);
+    let begins = "False AppsNotReady: App berth-system/net is not installed yet: it";
+    assert_eq!(says_of(&mut f, told), format!("{begins} waits for wave 1"));
+    assert_eq!(
+        says_of(&mut f, json!([])),
+        format!("{begins}s turn has not come, or it comes after another App. The App says: failed in team-b/x")
+    );
+    installation_says(&mut f, "Deleting", Some(1), "");
+    let name = names::app_installation("berth-system", "net", "acme");
+    let key = ObjectKey::namespaced(Kind::AppInstallation, "team-a", name);
+    f.world.observed.objects.get_mut(&key).unwrap()["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    f.reconcile();
+    assert_eq!(
+        says(&f, "AppsReady"),
+        "False AppsNotReady: App berth-system/net is being uninstalled, and is installed anew after that"
+    );
 }

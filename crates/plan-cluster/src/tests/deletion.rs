@@ -138,3 +138,38 @@ fn data_that_may_not_be_kept_is_neither_kept_nor_deleted_unasked() {
     blocked(&f.reconcile(), StageId::Spec, Reason::NotAllowed);
     assert!(f.world.log.is_empty(), "{:?}", f.world.log);
 }
+
+/// Whether it is asked for its API, and whether its people still have what they were given.
+fn is_asked_and_served(f: &Fixture) -> (bool, bool) {
+    let home = Fixture::cp_namespace();
+    (crate::probe_request(f.input()).is_some(), !crate::users::serves_nobody(&f.world.observed, &home))
+}
+
+#[test]
+fn one_that_is_held_serves_on_and_its_people_lose_what_ends() {
+    let up = |deletion: Value| {
+        let mut f = Fixture::up(json!({"version": "1.36.3", "deletion": deletion}));
+        let pod = Fixture::key(Kind::Pod, "kube-apiserver-1");
+        let labels = json!({"app.kubernetes.io/component": "kube-apiserver"});
+        f.world.put(pod.clone(), json!({"metadata": {"name": pod.name, "labels": labels}}));
+        f.world.run_pod(&pod);
+        f.cluster.metadata.deletion_timestamp = Some(Time(f.world.now));
+        f.world.observed.published = Published::Absent;
+        f
+    };
+    assert_eq!(is_asked_and_served(&up(json!({"protected": true}))), (true, true));
+    let mut f = up(json!({"protected": false, "dataPolicy": "Retain"}));
+    f.settings.writers.retain = berth_plan::settings::Retain::Refused;
+    assert_eq!(is_asked_and_served(&f), (true, true), "what may not be kept is not taken down");
+    // Once data may be kept, it serves until its pods are gone.
+    f.settings.writers.retain = berth_plan::settings::Retain::Allowed;
+    assert_eq!(is_asked_and_served(&f), (false, true));
+    for _ in 0..4 {
+        step(&mut f);
+    }
+    assert_eq!(is_asked_and_served(&f), (false, false));
+    let mut f = up(json!({"protected": false}));
+    assert_eq!(is_asked_and_served(&f), (false, true));
+    f.world.put(Fixture::namespace(), json!({"metadata": {"deletionTimestamp": "x"}}));
+    assert_eq!(is_asked_and_served(&f), (false, false));
+}

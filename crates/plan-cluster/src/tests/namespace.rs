@@ -210,6 +210,9 @@ fn a_lost_namespace_is_not_made_anew() {
 #[test]
 fn a_restored_cluster_adopts_with_its_keys() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    let since = |f: &Fixture| f.cluster.status.as_ref().and_then(|status| status.since.clone());
+    let made = since(&f).expect("it has a CA");
+    f.world.now += jiff::SignedDuration::from_hours(24);
     f.cluster.metadata.uid = Some("new-uid".into());
     f.cluster.status = None;
     let message = blocked(&f.reconcile(), StageId::Namespace, Reason::AdoptionRequired);
@@ -225,6 +228,7 @@ fn a_restored_cluster_adopts_with_its_keys() {
     f.others();
     f.reconcile();
     assert_eq!(f.condition("Ready").0, "True");
+    assert_eq!(since(&f), Some(made), "the tenant is no younger for that");
     // The annotation may stay or go.
     f.cluster.metadata.annotations = None;
     f.reconcile();

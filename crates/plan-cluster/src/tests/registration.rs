@@ -46,6 +46,12 @@ pub(super) fn live(f: &Fixture) -> RegisteredSecret {
     }
 }
 
+/// It is being deleted, and somebody's finalizer keeps it.
+pub(super) fn ends(f: &mut Fixture) {
+    let ends = Some(vec!["example.com/hold".to_owned()]);
+    f.world.observed.registered = Registered::Ours(Box::new(RegisteredSecret { ends, ..live(f) }));
+}
+
 fn rights(f: &Fixture) -> (bool, bool) {
     let binding = ObjectKey::cluster(Kind::ClusterRoleBinding, "berth:argocd");
     (f.world.inside.contains_key(&binding), f.world.inside.contains_key(&stamp_key("argocd")))
@@ -223,6 +229,27 @@ fn what_argo_cds_namespace_refuses_is_said_and_holds_nothing_up() {
 }
 
 #[test]
+fn one_that_a_finalizer_keeps_is_waited_for_and_nobody_asks_each_second() {
+    let mut f = registered(json!({}));
+    ends(&mut f);
+    for is_asked in [true, false] {
+        if !is_asked {
+            off(&mut f);
+        }
+        let planned = f.reconcile();
+        assert!(written(&f).is_empty(), "{:?}", written(&f));
+        assert!(planned.due.is_some_and(|due| due == SignedDuration::from_mins(1)), "{:?}", planned.due);
+        assert_eq!(says(&f), is("False", "Waiting"));
+        assert!(f.condition("Registered").2.contains("(kept by its metadata.finalizers: example.com/hold)"));
+        assert_eq!(rights(&f), (true, true), "it may still be used");
+    }
+    nothing_there(&mut f);
+    f.rest();
+    f.rest();
+    assert_eq!((rights(&f), recorded(&f), is_published(&f)), ((false, false), None, false));
+}
+
+#[test]
 fn its_certificate_is_renewed_and_follows_the_address() {
     let mut f = registered(json!({}));
     let before = live(&f).connection.unwrap();
@@ -272,6 +299,9 @@ fn a_cluster_that_is_deleted_is_held_until_its_secret_is_gone() {
     let deletes: Vec<_> = planned.plan.actions().collect();
     assert!(matches!(&*deletes, [Action::Delete { uid: deleted, .. }] if *deleted == uid), "{deletes:?}");
     assert!(!planned.plan.finished);
+    ends(&mut f);
+    let planned = f.plan();
+    assert!(planned.plan.actions().next().is_none() && !planned.plan.finished, "it was told already");
     f.world.observed.registered = Registered::Failed("patch: no answer".into());
     assert!(!f.plan().plan.finished);
     for gone in [Registered::Absent, Registered::Foreign("another".into())] {

@@ -234,17 +234,17 @@ fn one_in_the_middle_of_something_stays_awake_and_says_so() {
     new.reconcile();
     assert_eq!(new.sleep_state(), SleepState::Awake, "it comes up once");
 
-    let mut f = Fixture::awake();
-    let labels = json!({"app.kubernetes.io/component": names::ETCD_BACKUP});
-    f.world.put(
-        Fixture::key(Kind::Pod, "backup-x"),
-        json!({"metadata": {"labels": labels}, "status": {"phase": "Running"}}),
-    );
-    f.wants_sleep(true);
-    assert_eq!(f.sleep_state(), SleepState::Awake);
-    f.world.observed.objects.remove(&Fixture::key(Kind::Pod, "backup-x"));
-    f.reconcile();
-    assert_eq!(f.sleep_state(), SleepState::FallingAsleep);
+    for component in [names::ETCD_BACKUP, names::APPS] {
+        let mut f = Fixture::awake();
+        let key = Fixture::key(Kind::Pod, "job-x");
+        let labels = json!({"app.kubernetes.io/component": component});
+        f.world.put(key.clone(), json!({"metadata": {"labels": labels}, "status": {"phase": "Running"}}));
+        f.wants_sleep(true);
+        assert_eq!(f.sleep_state(), SleepState::Awake, "{component}");
+        f.world.observed.objects.remove(&key);
+        f.reconcile();
+        assert_eq!(f.sleep_state(), SleepState::FallingAsleep, "{component}");
+    }
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! What is written and taken back in a tenant, and what that comes to.
 
 use super::judge::{Judged, Verdict};
-use super::record::{AccessId, Entry, MOST, Record};
-use super::wanted::{Grant, SET};
+use super::record::{AccessId, Entry, MOST, Record, SHARE};
+use super::room::objects;
+use super::wanted::{SET, emptied};
 use berth_api::cluster_access::AccessState;
 use berth_api::labels;
 use berth_plan::object_meta::{deleting, label, uid};
@@ -29,6 +30,16 @@ pub enum Step {
         /// Its UID, as it was seen.
         uid: String,
     },
+}
+
+impl Step {
+    /// Which object it is about.
+    pub fn key(&self) -> &ObjectKey {
+        match self {
+            Self::Apply(object) => object.key(),
+            Self::Delete { key, .. } => key,
+        }
+    }
 }
 
 /// How far one is in a tenant.
@@ -62,40 +73,15 @@ const LATE: SignedDuration = SignedDuration::from_secs(90);
 const UNSURE: &str = "the tenant did not answer whether it was written, so it may come yet; it is looked at again";
 
 /// What keeps it is none of Berth's.
-const DELETED: &str = "it is being deleted in the tenant, which a finalizer there holds up";
-
-fn wanted(judged: &[Judged]) -> impl Iterator<Item = &Grant> {
-    judged.iter().filter_map(|one| match &one.verdict {
-        Verdict::Given(grant) => Some(grant),
-        _ => None,
-    })
-}
-
-/// What is to be in the tenant. A tenant has so many objects at the most: whoever comes first has them.
-pub(super) fn objects<'a>(
-    record: &Record,
-    judged: &'a [Judged],
-) -> BTreeMap<ObjectKey, (&'a Object, Option<&'a AccessId>)> {
-    let mut grants: Vec<&Grant> = wanted(judged).collect();
-    let is_new = |grant: &Grant| record.of(&grant.of).next().is_none();
-    grants.sort_by(|a, b| (is_new(a), &a.of).cmp(&(is_new(b), &b.of)));
-    let mut all = BTreeMap::new();
-    for grant in grants {
-        if all.len() + grant.bindings.len() < MOST {
-            all.extend(grant.role.iter().map(|role| (role.key().clone(), (role, None))));
-            all.extend(grant.bindings.iter().map(|binding| (binding.key().clone(), (binding, Some(&grant.of)))));
-        }
-    }
-    all
-}
+const DELETED: &str = "it is being deleted in the tenant, which a finalizer there holds up; it gives nothing meanwhile";
 
 /// By whom nothing is changed.
 fn stays(judged: &[Judged]) -> BTreeSet<&AccessId> {
     judged.iter().filter(|one| matches!(one.verdict, Verdict::Stays(_))).map(|one| &one.id).collect()
 }
 
-/// The record that is stored before anything is written: with what is about to be.
-pub fn first(record: &Record, judged: &[Judged], now: Timestamp) -> Record {
+/// The record that is stored before anything is written: with what is about to be. `epoch`: of the tenant's etcd.
+pub fn first(record: &Record, judged: &[Judged], epoch: i64, now: Timestamp) -> Record {
     let mut next = record.clone();
     let known: BTreeSet<ObjectKey> = record.objects.iter().filter_map(Entry::key).collect();
     for (key, (_, of)) in objects(record, judged).into_iter().filter(|(key, _)| !known.contains(key)) {
@@ -103,16 +89,19 @@ pub fn first(record: &Record, judged: &[Judged], now: Timestamp) -> Record {
         let mut entry = Entry::new(&key, of.cloned());
         // A role gives nothing by itself.
         entry.begun = of.map(|_| now);
+        entry.epoch = epoch;
         next.objects.push(entry);
     }
     next.forget_the_oldest();
     next
 }
 
-/// What Berth made: it is as recorded, or has Berth's label under a name that is recorded. A restore brings objects under a recorded name with
-/// a UID that was forgotten.
+/// What Berth made. A binding is by its name, which has a UID of the meta cluster's: whoever makes it anew in the tenant, without Berth's label,
+/// wants to keep it. A role is as recorded, or has Berth's label: a restore brings one with a UID that was forgotten.
 fn is_ours(live: &Value, entry: &Entry) -> bool {
-    entry.uid.as_deref().is_some_and(|recorded| recorded == uid(live)) || label(live, labels::TENANT_SET) == Some(SET)
+    entry.of.is_some()
+        || entry.uid.as_deref().is_some_and(|recorded| recorded == uid(live))
+        || label(live, labels::TENANT_SET) == Some(SET)
 }
 
 /// Whether it is otherwise than it is to be. What somebody adds to subjects or rules allows more.
@@ -128,6 +117,15 @@ fn differs(live: &Value, object: &Object) -> bool {
 fn stays_as_it_is(live: &Value, object: &Object) -> bool {
     let is_other = !live["roleRef"].is_null() && live["roleRef"] != object.value()["roleRef"];
     is_other || !live["aggregationRule"].is_null()
+}
+
+/// Deletes it. What a finalizer in the tenant keeps gives nothing first.
+fn taken_back(key: ObjectKey, live: &Value) -> impl Iterator<Item = Step> {
+    let finalizers = live.pointer("/metadata/finalizers").and_then(Value::as_array);
+    let is_kept = deleting(live) || finalizers.is_some_and(|all| !all.is_empty());
+    let gives = live["subjects"].as_array().is_some_and(|all| !all.is_empty());
+    let empty = (is_kept && gives).then(|| emptied(&key, live)).flatten().map(Step::Apply);
+    empty.into_iter().chain([Step::Delete { uid: uid(live).to_owned(), key }])
 }
 
 /// What to do, in this order: what ends first, then what begins; roles before bindings, and away after them. `record`: as it is stored, with
@@ -146,17 +144,15 @@ pub fn steps(record: &Record, judged: &[Judged], seen: &Seen) -> Vec<Step> {
         if let Some(Some(live)) = seen.get(&key)
             && is_ours(live, entry)
         {
-            let step = Step::Delete { uid: uid(live).to_owned(), key };
-            if is_role { roles_away.push(step) } else { away.push(step) }
+            let list = if is_role { &mut roles_away } else { &mut away };
+            list.extend(taken_back(key, live));
         }
     }
     for (key, (object, _)) in wanted {
         match seen.get(&key) {
             None => continue,
             Some(Some(live)) if !differs(live, object) => continue,
-            Some(Some(live)) if stays_as_it_is(live, object) => {
-                begin.push(Step::Delete { key, uid: uid(live).to_owned() });
-            }
+            Some(Some(live)) if stays_as_it_is(live, object) => begin.extend(taken_back(key, live)),
             // Once it is deleted, what comes late makes no new one.
             Some(Some(live)) => {
                 begin.push(Step::Apply(object.clone().with_uid(uid(live))));
@@ -169,15 +165,31 @@ pub fn steps(record: &Record, judged: &[Judged], seen: &Seen) -> Vec<Step> {
     away.into_iter().chain(begin).chain(roles_away).collect()
 }
 
-/// The record after that: with UIDs, and without what was seen to be gone.
+/// The record after that: with UIDs, and without what was seen to be gone. What a restore brought back, and what is there still, is there again.
 pub fn done(record: &Record, judged: &[Judged], answers: Answers<'_>) -> Record {
     let Answers { seen, failed, unsure, epoch, now } = answers;
     let (wanted, stays) = (objects(record, judged), stays(judged));
-    let mut next = Record { epoch: record.epoch, woke: record.woke, objects: vec![], revoked: record.revoked.clone() };
+    let mut next = Record { woke: record.woke, objects: vec![], revoked: vec![] };
+    for entry in &record.revoked {
+        let mut entry = entry.clone();
+        match entry.key().filter(|_| entry.epoch != epoch).and_then(|key| seen.get(&key)) {
+            Some(Some(live)) if is_ours(live, &entry) => {
+                (entry.uid, entry.epoch) = (Some(uid(live).to_owned()), epoch);
+                next.objects.push(entry);
+                continue;
+            }
+            Some(_) => entry.epoch = epoch,
+            None => {}
+        }
+        next.revoked.push(entry);
+    }
     for entry in &record.objects {
         let Some(key) = entry.key() else { continue };
         let mut entry = entry.clone();
         let live = seen.get(&key);
+        if live.is_some() {
+            entry.epoch = epoch;
+        }
         let is_left = entry.of.as_ref().is_some_and(|of| stays.contains(of));
         match (wanted.get(&key), live) {
             (Some((object, _)), Some(Some(live))) => {
@@ -190,8 +202,9 @@ pub fn done(record: &Record, judged: &[Judged], answers: Answers<'_>) -> Record 
                 next.objects.push(entry);
             }
             (None, Some(live)) if !is_left && live.as_ref().is_none_or(|live| !is_ours(live, &entry)) => {
-                // A role gives nothing by itself.
-                if key.kind != Kind::ClusterRole {
+                // A role gives nothing by itself, and what never was there no restore brings.
+                let may_have_been = entry.uid.is_some() || entry.begun.is_some();
+                if key.kind != Kind::ClusterRole && may_have_been {
                     (entry.digest, entry.begun) = (None, None);
                     next.revoked.push(entry);
                 }
@@ -205,14 +218,6 @@ pub fn done(record: &Record, judged: &[Judged], answers: Answers<'_>) -> Record 
             }
         }
     }
-    let is_back = |entry: &Entry| {
-        entry
-            .key()
-            .is_none_or(|key| seen.get(&key).is_none_or(|live| live.as_ref().is_some_and(|live| is_ours(live, entry))))
-    };
-    if record.epoch != epoch && !record.revoked.iter().any(is_back) {
-        next.epoch = epoch;
-    }
     next.forget_the_oldest();
     next
 }
@@ -223,18 +228,17 @@ pub fn outcomes(record: &Record, judged: &[Judged], failed: &Failed) -> BTreeMap
         let found = keys.iter().filter_map(|key| failed.get(key).map(|(state, why)| (*state, format!("{key}: {why}"))));
         found.min_by_key(|(state, _)| *state)
     };
+    let written: BTreeMap<ObjectKey, Option<&str>> =
+        record.objects.iter().filter_map(|entry| Some((entry.key()?, entry.digest.as_deref()))).collect();
     let of = |one: &Judged| {
         let recorded: Vec<ObjectKey> = record.of(&one.id).filter_map(Entry::key).collect();
         let outcome = |state, message: String| Some(Outcome { state, message });
         match &one.verdict {
             Verdict::Given(grant) => {
                 let keys: Vec<ObjectKey> = grant.objects().map(|object| object.key().clone()).collect();
-                let is_there = |object: &Object| {
-                    record
-                        .objects
-                        .iter()
-                        .any(|e| e.key().as_ref() == Some(object.key()) && e.digest == Some(object.digest()))
-                };
+                let is_there =
+                    |object: &Object| written.get(object.key()).is_some_and(|at| *at == Some(&*object.digest()));
+                let has_no_room = keys.iter().any(|key| !written.contains_key(key));
                 let extra: Vec<ObjectKey> = recorded.iter().filter(|key| !keys.contains(key)).cloned().collect();
                 if !extra.is_empty() {
                     let why = why(extra).map_or_else(|| DELETED.into(), |(_, why)| why);
@@ -245,9 +249,12 @@ pub fn outcomes(record: &Record, judged: &[Judged], failed: &Failed) -> BTreeMap
                 }
                 match why(keys) {
                     Some((state, why)) => outcome(state, why),
-                    None if recorded.is_empty() => outcome(
+                    None if has_no_room => outcome(
                         AccessState::Failed,
-                        format!("the tenant has {MOST} objects of ClusterAccesses, and may have no more"),
+                        format!(
+                            "a tenant has {MOST} objects of ClusterAccesses at the most, and {SHARE} of one namespace's. Name fewer spec.namespaces, or delete ClusterAccesses of namespace {}",
+                            one.id.namespace
+                        ),
                     ),
                     None => outcome(AccessState::Waiting, "what is there to be written".into()),
                 }

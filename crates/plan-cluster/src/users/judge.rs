@@ -5,9 +5,11 @@ use super::refuse::refusal;
 use super::roles::{built_in, of_platform};
 use super::select::selects;
 use super::wanted::{Grant, grant};
-use berth_api::ClusterAccess;
 use berth_api::labels::FINALIZER;
+use berth_api::until::Until;
+use berth_api::{ClusterAccess, ClusterAccessSpec};
 use berth_plan::fleet::TenantId;
+use berth_plan::object_meta::deleting;
 use berth_plan::settings::Writers;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -23,8 +25,8 @@ pub struct Asked<'a> {
     pub of: &'a TenantId,
     /// Labels of its `Cluster`.
     pub labels: &'a BTreeMap<String, String>,
-    /// `spec.paused` of its `Cluster`.
-    pub paused: bool,
+    /// What one waits for that gives nothing there yet. None: for nothing.
+    pub nothing_new: Option<&'a str>,
     /// The operator's namespace.
     pub platform: Option<&'a str>,
     /// What teams may give.
@@ -62,15 +64,39 @@ pub enum Verdict {
 /// `access` as it was read just now.
 pub fn judge(access: &ClusterAccess, asked: Asked<'_>, record: &Record) -> Judged {
     let id = AccessId::of(access);
-    let until = access.spec.expires_at.as_ref().map(|until| until.0).filter(|until| *until > asked.now);
+    let until = access.spec.expires_at.as_ref().and_then(Until::time).filter(|until| *until > asked.now);
     let verdict = verdict(access, &id, asked, record);
     Judged { id, verdict, until }
 }
 
+/// `live`: one that this build cannot read, such as with a field of a newer Berth. It stays what it was, until it is deleted or over.
+pub fn judge_unread(id: AccessId, live: &Value, now: Timestamp) -> Judged {
+    let until = live.pointer("/spec/expiresAt").filter(|until| !until.is_null());
+    let until = until.map(|until| until.as_str().and_then(|until| until.parse::<Timestamp>().ok()));
+    if deleting(live) || until.is_some_and(|until| until.is_none_or(|until| until <= now)) {
+        return Judged { id, verdict: Verdict::Ends, until: None };
+    }
+    let verdict = Verdict::Stays("the ClusterAccess, which this version of Berth cannot read".into());
+    Judged { id, verdict, until: until.flatten() }
+}
+
+/// Reads it. One that is deleted needs no more than its metadata, whatever else is in it.
+pub fn read(live: &Value) -> Result<ClusterAccess, String> {
+    let read = |live: Value| serde_json::from_value::<ClusterAccess>(live).map_err(|error| error.to_string());
+    match read(live.clone()) {
+        Err(_) if deleting(live) => {
+            let metadata = serde_json::from_value(live["metadata"].clone()).map_err(|error| error.to_string())?;
+            Ok(ClusterAccess { metadata, spec: ClusterAccessSpec::default(), status: None })
+        }
+        read => read,
+    }
+}
+
 fn verdict(access: &ClusterAccess, id: &AccessId, asked: Asked<'_>, record: &Record) -> Verdict {
-    let Asked { of, labels, paused, platform, writers, roles, now } = asked;
+    let Asked { of, labels, nothing_new, platform, writers, roles, now } = asked;
     let spec = &access.spec;
-    let over = spec.expires_at.as_ref().is_some_and(|until| until.0 <= now);
+    // One that is no time is refused, which says so.
+    let over = spec.expires_at.as_ref().and_then(Until::time).is_some_and(|until| until <= now);
     let held = access.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER);
     if access.metadata.deletion_timestamp.is_some() || over || !selects(access, of, labels, platform) {
         return Verdict::Ends;
@@ -93,9 +119,9 @@ fn verdict(access: &ClusterAccess, id: &AccessId, asked: Asked<'_>, record: &Rec
             },
         },
     };
-    // Pausing holds up nothing that ends.
-    if paused && record.of(id).next().is_none() {
-        return Verdict::Stays("spec.paused of the Cluster to be false".into());
+    // It holds up nothing that ends.
+    if let Some(what) = nothing_new.filter(|_| record.of(id).next().is_none()) {
+        return Verdict::Stays(what.into());
     }
     grant(access, id.clone(), &name, rules).map_or_else(Verdict::Refused, Verdict::Given)
 }

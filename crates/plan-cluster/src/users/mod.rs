@@ -8,6 +8,7 @@ mod judge;
 mod record;
 mod refuse;
 mod roles;
+mod room;
 mod select;
 mod status;
 #[cfg(test)]
@@ -16,11 +17,12 @@ mod wake;
 mod wanted;
 
 pub use decide::{Answers, Failed, Outcome, Seen, Step, done, first, outcomes, steps, without_answer};
-pub use judge::{Asked, Judged, Roles, Verdict, judge};
+pub use judge::{Asked, Judged, Roles, Verdict, judge, judge_unread, read};
 pub use record::{AccessId, Entry, Record};
 pub use refuse::refusal;
 pub use roles::custom;
+pub use room::looked_for;
 pub use select::{missing, reaches, selects};
 pub use status::status;
-pub use wake::{closes, settles, stored, waking_since};
+pub use wake::{closes, is_restored, serves_nobody, settles, stored, waking_since};
 pub use wanted::Grant;

@@ -21,6 +21,15 @@ pub fn refusal(access: &ClusterAccess, writers: &Writers, platform: Option<&str>
             ),
         ));
     }
+    if let Some(until) = spec.expires_at.as_ref().filter(|until| until.time().is_none()) {
+        return Some((
+            Reason::InvalidSpec,
+            format!(
+                "spec.expiresAt: {} is no time that Berth knows, so nothing is given. Set one such as 2026-12-01T18:00:00Z, or leave it out for no end",
+                until.as_str()
+            ),
+        ));
+    }
     if Some(own) == platform {
         return None;
     }

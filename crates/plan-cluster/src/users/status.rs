@@ -4,6 +4,7 @@ use super::decide::Outcome;
 use berth_api::cluster_access::{AccessInCluster, AccessState};
 use berth_api::conditions::{Reason, Verdict, shortened};
 use berth_api::text::printable;
+use berth_api::until::Until;
 use berth_api::{ClusterAccess, ClusterAccessStatus};
 use berth_plan::fleet::TenantId;
 use berth_plan::verdicts;
@@ -76,7 +77,7 @@ fn verdicts(
     if let Some((reason, message)) = refusal {
         return verdicts::both(Some(false), true, reason, message);
     }
-    let until = access.spec.expires_at.as_ref().map(|until| until.0);
+    let until = access.spec.expires_at.as_ref().and_then(Until::time);
     let by = access.spec.granted_by.as_ref().map(|by| format!(", by {by}")).unwrap_or_default();
     let among = if all.len() == 1 { "1 Cluster".to_owned() } else { format!("{} Clusters", all.len()) };
     let time = |at: Timestamp| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();

@@ -4,6 +4,7 @@ use super::*;
 use berth_api::ClusterAccess;
 use berth_api::cluster_access::AccessState;
 use berth_api::conditions::{ConditionType, Reason, find};
+use berth_api::names;
 use berth_plan::fleet::TenantId;
 use berth_plan::settings::{AllowedAccess, Writers};
 use berth_render::{Kind, Object, ObjectKey};
@@ -54,6 +55,8 @@ struct World {
     uids: usize,
     /// Steps that are carried out until the process dies.
     lives: usize,
+    /// No namespace is there.
+    without_namespaces: bool,
     /// What is written is not answered, and comes later.
     slow: bool,
     late: Vec<Object>,
@@ -71,6 +74,7 @@ impl World {
             paused: false,
             uids: 0,
             lives: usize::MAX,
+            without_namespaces: false,
             slow: false,
             late: vec![],
         }
@@ -81,7 +85,7 @@ impl World {
         let asked = Asked {
             of: &of,
             labels: &labels,
-            paused: self.paused,
+            nothing_new: self.paused.then_some("spec.paused of the Cluster to be false"),
             platform: Some(PLATFORM),
             writers: &self.writers,
             roles: &self.roles,
@@ -110,6 +114,13 @@ impl World {
         let mut live = object.value().clone();
         live["metadata"]["uid"] = uid.into();
         // What is somebody else's is not written.
+        for field in ["finalizers", "deletionTimestamp"] {
+            if let Some(before) =
+                self.tenant.get(object.key()).map(|before| &before["metadata"][field]).filter(|f| !f.is_null())
+            {
+                live["metadata"][field] = before.clone();
+            }
+        }
         if let Some(before) = self.tenant.get(object.key()).filter(|before| !before["aggregationRule"].is_null()) {
             live["aggregationRule"] = before["aggregationRule"].clone();
         }
@@ -123,19 +134,22 @@ impl World {
 
     fn visit_at(&mut self, all: &[ClusterAccess], at: Timestamp) -> BTreeMap<AccessId, Outcome> {
         let judged = self.judged(all, at);
-        let begun = first(&self.record, &judged, at);
+        let begun = first(&self.record, &judged, self.epoch, at);
         if begun != self.record && !self.lives() {
             return BTreeMap::new();
         }
         self.record = begun.clone();
         let mut seen: Seen =
             begun.looked_for(self.epoch).into_iter().map(|key| (key.clone(), self.tenant.get(&key).cloned())).collect();
-        let mut unsure = None;
+        let (mut unsure, mut failed) = (None, Failed::new());
         for step in steps(&begun, &judged, &seen) {
             if !self.lives() {
                 return BTreeMap::new();
             }
             match step {
+                Step::Apply(object) if self.without_namespaces && object.key().namespace.is_some() => {
+                    failed.insert(object.key().clone(), (AccessState::Waiting, "its namespace is not there".into()));
+                }
                 Step::Apply(object) if self.slow => {
                     unsure = Some(object.key().clone());
                     self.late.push(object);
@@ -147,12 +161,17 @@ impl World {
                 }
                 Step::Delete { key, uid } => {
                     assert_eq!(self.tenant[&key]["metadata"]["uid"], *uid, "by its UID");
+                    let live = self.tenant.get_mut(&key).unwrap();
+                    if live["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty()) {
+                        live["metadata"]["deletionTimestamp"] = json!(at);
+                        seen.insert(key, Some(live.clone()));
+                        continue;
+                    }
                     self.tenant.remove(&key);
                     seen.insert(key, None);
                 }
             }
         }
-        let failed = Failed::new();
         let answers = Answers { seen: &seen, failed: &failed, unsure: unsure.as_ref(), epoch: self.epoch, now: at };
         let ended = done(&begun, &judged, answers);
         if ended != begun && !self.lives() {
@@ -304,12 +323,8 @@ fn the_record_fits_into_a_config_map_whatever_was_taken_back() {
         (entry.uid, entry.digest) = (Some(format!("{n:0>36}")), Some("d".repeat(64)));
         entry
     };
-    let mut record = Record {
-        epoch: 1,
-        woke: None,
-        objects: (0..record::MOST).map(entry).collect(),
-        revoked: (0..5000).map(entry).collect(),
-    };
+    let mut record =
+        Record { woke: None, objects: (0..record::MOST).map(entry).collect(), revoked: (0..5000).map(entry).collect() };
     record.forget_the_oldest();
     assert!(record.to_json().len() < 1 << 20, "{}", record.to_json().len());
     let newest = record.revoked.last().unwrap();
@@ -319,6 +334,65 @@ fn the_record_fits_into_a_config_map_whatever_was_taken_back() {
         (0..5000).map(|n| Entry::new(&ObjectKey::cluster(Kind::ClusterRoleBinding, format!("{n}")), None)).collect();
     record.forget_the_oldest();
     assert_eq!(record.revoked.len(), 2000);
+}
+
+#[test]
+fn what_ends_is_looked_for_and_written_first() {
+    let (old, stays, new) = (access("old", &json!({})), access("a", &json!({})), access("new", &json!({})));
+    let mut world = World::new();
+    world.visit(&[old, stays.clone()]);
+    let judged = world.judged(&[stays, new], now());
+    let record = first(&world.record, &judged, 1, now());
+    let bindings = |keys: Vec<ObjectKey>| -> Vec<String> {
+        keys.into_iter().filter_map(|key| Some(key.name.strip_prefix("berth:access:uid-of-")?.to_owned())).collect()
+    };
+    assert_eq!(bindings(looked_for(&record, &judged, 1)), ["old", "new", "a"]);
+    let all = record.looked_for(1).into_iter().map(|key| (key.clone(), world.tenant.get(&key).cloned())).collect();
+    let steps: Vec<ObjectKey> = steps(&record, &judged, &all).iter().map(|step| step.key().clone()).collect();
+    assert_eq!(bindings(steps), ["old", "new"]);
+    // After a restore all may be otherwise.
+    assert_eq!(bindings(looked_for(&record, &judged, 2)), ["a", "new", "old"]);
+}
+
+#[test]
+fn nobody_takes_the_place_of_what_was_given_before() {
+    let mut world = World::new();
+    let named = |n: usize, of: usize| (0..of).map(|at| format!("ns-{n}-{at}")).collect::<Vec<_>>();
+    let mut auditors = access("auditors", &json!({"clusterRefs": [{"name": "acme", "namespace": "team-a"}]}));
+    auditors.metadata.namespace = Some(PLATFORM.into());
+    let team = |namespaces: usize| {
+        (0..32).map(move |n| access(&format!("v{n}"), &json!({"namespaces": named(n, namespaces)})))
+    };
+    let with = |namespaces: usize| std::iter::once(auditors.clone()).chain(team(namespaces)).collect::<Vec<_>>();
+    world.visit(&with(1));
+    assert_eq!(world.bindings().len(), 33);
+    let told = world.visit(&with(32));
+    let of_platform = told.iter().find(|(id, _)| id.namespace == PLATFORM).map(|(_, outcome)| outcome.state);
+    assert_eq!(of_platform, Some(AccessState::Granted));
+    assert!(world.tenant.contains_key(&ObjectKey::cluster(Kind::ClusterRoleBinding, "berth:access:uid-of-auditors")));
+    let of_team =
+        world.record.objects.iter().filter(|entry| entry.of.as_ref().is_some_and(|of| of.namespace == "team-a"));
+    assert!((32..=record::SHARE).contains(&of_team.count()));
+    let (granted, failed): (Vec<_>, Vec<_>) = told.values().partition(|outcome| outcome.state == AccessState::Granted);
+    assert!(granted.len() > 10 && failed.len() > 10);
+    assert!(failed.iter().all(|outcome| outcome.message.contains("500 of one namespace's")), "{failed:?}");
+    // What each had it has.
+    for n in 0..32 {
+        let key = ObjectKey::namespaced(Kind::RoleBinding, format!("ns-{n}-0"), format!("berth:access:uid-of-v{n}"));
+        assert!(world.tenant.contains_key(&key), "{key}");
+    }
+    // A new one of the platform's has room.
+    let mut more =
+        access("more", &json!({"clusterRefs": [{"name": "acme", "namespace": "team-a"}], "namespaces": named(99, 32)}));
+    more.metadata.namespace = Some(PLATFORM.into());
+    let all: Vec<_> = with(32).into_iter().chain([more]).collect();
+    let told = world.visit(&all);
+    assert!(told.iter().any(|(id, outcome)| id.name == "more" && outcome.state == AccessState::Granted));
+    // Room that others leave is taken.
+    let told = world.visit(&all[..8]);
+    assert!(told.values().all(|outcome| outcome.state != AccessState::NotRevoked), "{told:?}");
+    let told = world.visit(&all[..8]);
+    assert!(told.values().all(|outcome| outcome.state == AccessState::Granted), "{told:?}");
 }
 
 #[test]
@@ -366,6 +440,53 @@ fn what_ends_by_itself_or_is_refused_is_taken_back() {
 }
 
 #[test]
+fn an_end_that_is_no_time_gives_nothing_and_says_so() {
+    for text in ["9999-12-31T23:59:59Z", "2026-12-01T18:00:00+99:99", "2026-12-01T18:00:00Zt"] {
+        let mut world = World::new();
+        world.visit(&[access("devs", &json!({}))]);
+        assert_eq!(world.bindings().len(), 1);
+        let devs = access("devs", &json!({"expiresAt": text}));
+        let (state, why) = world.state(std::slice::from_ref(&devs), "devs").unwrap();
+        assert_eq!((state, world.bindings()), (AccessState::Failed, vec![]), "{text}");
+        assert!(why.contains(&format!("spec.expiresAt: {text} is no time that Berth knows")), "{why}");
+        let refused = refusal(&devs, &world.writers, Some(PLATFORM));
+        assert_eq!(refused.as_ref().map(|(reason, _)| *reason), Some(Reason::InvalidSpec));
+        // In the operator's namespace likewise.
+        assert!(refusal(&devs, &world.writers, Some("team-a")).is_some());
+        let told = status(&devs, refused, &[], &[], now());
+        let ready = find(&told.conditions, ConditionType::Ready).unwrap();
+        assert_eq!((&*ready.status, &*ready.reason), ("False", "InvalidSpec"));
+        world.visit(&[access("devs", &json!({}))]);
+        let mut deleted = devs;
+        deleted.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now()));
+        assert!(world.visit(&[deleted]).is_empty() && world.bindings().is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn one_of_a_newer_berth_stays_until_it_is_deleted_or_over() {
+    let of = |until: Value, deleted: Value| {
+        let metadata = json!({"namespace": "team-a", "name": "devs", "uid": "u", "deletionTimestamp": deleted});
+        json!({"metadata": metadata, "spec": {"ofNewer": true, "expiresAt": until}})
+    };
+    let later = now() + SignedDuration::from_hours(1);
+    let id = AccessId { namespace: "team-a".into(), name: "devs".into(), uid: "u".into() };
+    for (until, deleted, stays, ends_at) in [
+        (json!(null), json!(null), true, None),
+        (json!("2026-11-30T13:00:00Z"), json!(null), true, Some(later)),
+        (json!("2026-11-30T12:00:00Z"), json!(null), false, None),
+        (json!("9999-12-31T23:59:59Z"), json!(null), false, None),
+        (json!(7), json!(null), false, None),
+        (json!(null), json!("2026-11-30T11:00:00Z"), false, None),
+    ] {
+        let live = of(until, deleted.clone());
+        let judged = judge_unread(id.clone(), &live, now());
+        assert_eq!((matches!(judged.verdict, Verdict::Stays(_)), judged.until), (stays, ends_at), "{live}");
+        assert_eq!(read(&live).is_ok(), !deleted.is_null(), "its metadata is enough for one that is deleted");
+    }
+}
+
+#[test]
 fn what_was_taken_back_stays_so_when_the_tenant_is_restored() {
     let (devs, ops) = (access("devs", &json!({})), access("ops", &json!({"role": "Admin"})));
     let mut world = World::new();
@@ -376,10 +497,10 @@ fn what_was_taken_back_stays_so_when_the_tenant_is_restored() {
     world.tenant = backup;
     // In the same epoch nobody looks: nothing brings it back.
     world.visit(std::slice::from_ref(&ops));
-    assert_eq!((world.bindings().len(), world.record.epoch), (2, 1));
+    assert_eq!((world.bindings().len(), world.record.was_looked_for(1)), (2, true));
     world.epoch = 2;
     world.visit(std::slice::from_ref(&ops));
-    assert_eq!((world.bindings().len(), world.record.epoch), (1, 2));
+    assert_eq!((world.bindings().len(), world.record.was_looked_for(2)), (1, true));
     // Before any of them was there.
     world.tenant.clear();
     world.epoch = 3;
@@ -391,15 +512,134 @@ fn what_was_taken_back_stays_so_when_the_tenant_is_restored() {
 }
 
 #[test]
-fn what_is_not_berths_is_left_alone() {
+fn nobody_makes_berth_forget_what_another_namespace_gave() {
+    let mut root =
+        access("root", &json!({"role": "ClusterAdmin", "clusterRefs": [{"name": "acme", "namespace": "team-a"}]}));
+    root.metadata.namespace = Some(PLATFORM.into());
+    let mut world = World::new();
+    world.visit(std::slice::from_ref(&root));
+    let backup = world.tenant.clone();
+    world.visit(&[]);
+    let namespaces = |n: usize| (0..32).map(|at| format!("ns-{n}-{at}")).collect::<Vec<_>>();
+    for n in 0..80 {
+        world.visit(&[access(&format!("v{n}"), &json!({"namespaces": namespaces(n)}))]);
+        world.visit(&[]);
+    }
+    assert_eq!(world.record.revoked.len(), 2000);
+    world.tenant = backup;
+    world.epoch = 2;
+    world.visit(&[]);
+    assert_eq!(world.bindings(), []);
+}
+
+#[test]
+fn what_never_was_there_is_not_remembered() {
+    let mut world = World { without_namespaces: true, ..World::new() };
+    world.visit(&[access("devs", &json!({"namespaces": ["nowhere", "web"]}))]);
+    assert_eq!(world.record.objects.len(), 3);
+    world.visit(&[]);
+    assert_eq!((world.record.objects.len(), world.record.revoked.len()), (0, 0));
+}
+
+#[test]
+fn what_a_restore_brought_back_and_stays_is_told() {
+    let devs = access("devs", &json!({}));
+    let mut world = World::new();
+    world.visit(std::slice::from_ref(&devs));
+    let backup = world.tenant.clone();
+    world.visit(&[]);
+    (world.tenant, world.epoch, world.lives) = (backup, 2, 0);
+    let key = ObjectKey::cluster(Kind::ClusterRoleBinding, "berth:access:uid-of-devs");
+    let seen: Seen = [(key.clone(), world.tenant.get(&key).cloned())].into();
+    let failed = Failed::from([(key, (AccessState::Failed, "a webhook refuses it".into()))]);
+    let answers = Answers { seen: &seen, failed: &failed, unsure: None, epoch: 2, now: now() };
+    let next = done(&world.record, &[], answers);
+    assert_eq!((next.objects.len(), next.revoked.len(), next.was_looked_for(2)), (1, 0, true));
+    world.record = next;
+    let told = outcomes(&world.record, &world.judged(&[], now()), &failed);
+    assert_eq!(told.values().map(|outcome| outcome.state).collect::<Vec<_>>(), [AccessState::NotRevoked]);
+}
+
+#[test]
+fn after_a_restore_nobody_is_let_in_before_somebody_looked() {
     let mut world = World::new();
     world.visit(&[access("devs", &json!({}))]);
-    let key = ObjectKey::cluster(Kind::ClusterRoleBinding, "berth:access:uid-of-devs");
-    world
-        .tenant
-        .insert(key.clone(), json!({"metadata": {"name": key.name, "uid": "another"}, "subjects": [], "roleRef": {}}));
+    let observed = |record: &Record, epoch: i64, available: &str| {
+        let etcd = json!({"status": {"epoch": epoch, "conditions": [
+            {"type": "Available", "status": available, "lastTransitionTime": "2026-11-30T12:00:00Z"},
+        ]}});
+        let mut observed = berth_plan::observed::Observed::default();
+        let record = json!({"data": {"record": record.to_json()}});
+        for (kind, name, live) in
+            [(Kind::EtcdCluster, names::ETCD, etcd), (Kind::ConfigMap, names::USERS_RECORD, record)]
+        {
+            observed.objects.insert(ObjectKey::namespaced(kind, "home", name), live);
+        }
+        observed
+    };
+    let minutes = |n| now() + SignedDuration::from_mins(n);
+    let closed = |record: &Record, epoch, available, at| is_restored(&observed(record, epoch, available), "home", at);
+    assert!(!closed(&world.record, 1, "True", minutes(1)), "nothing was restored");
+    assert!(closed(&world.record, 2, "True", minutes(1)) && closed(&world.record, 2, "False", minutes(60)));
+    assert!(!closed(&world.record, 2, "True", minutes(10)), "whom Berth does not reach others may");
+    assert!(!closed(&Record::default(), 2, "True", minutes(1)), "nobody was given anything");
+    // What was taken back counts as well.
     world.visit(&[]);
-    assert!(world.tenant.contains_key(&key) && world.record.objects.is_empty());
+    assert!(world.record.objects.is_empty() && closed(&world.record, 2, "True", minutes(1)));
+    world.epoch = 2;
+    world.visit(&[]);
+    assert!(!closed(&world.record, 2, "True", minutes(1)));
+    world.visit(&[access("devs", &json!({}))]);
+    assert!(
+        !closed(
+            &first(&world.record, &world.judged(&[access("ops", &json!({}))], now()), 2, now()),
+            2,
+            "True",
+            minutes(1)
+        ),
+        "a new right closes nothing"
+    );
+}
+
+#[test]
+fn a_binding_that_somebody_makes_anew_under_its_name_goes_and_a_role_of_anothers_stays() {
+    let mut world = World::new();
+    world.visit(&[access("devs", &json!({"role": "Admin"}))]);
+    let key = ObjectKey::cluster(Kind::ClusterRoleBinding, "berth:access:uid-of-devs");
+    let role = ObjectKey::cluster(Kind::ClusterRole, "berth:admin");
+    // Without Berth's label, and with another UID.
+    let another = |key: &ObjectKey, fields: Value| {
+        let mut live = json!({"metadata": {"name": key.name, "uid": "another"}});
+        live.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        live
+    };
+    let subjects = json!([{"kind": "User", "name": "eve"}]);
+    world.tenant.insert(key.clone(), another(&key, json!({"subjects": subjects, "roleRef": {"name": "berth:admin"}})));
+    world.tenant.insert(role.clone(), another(&role, json!({"rules": []})));
+    assert!(world.visit(&[]).is_empty());
+    assert!(!world.tenant.contains_key(&key) && world.tenant.contains_key(&role) && world.record.objects.is_empty());
+}
+
+#[test]
+fn a_binding_that_a_finalizer_keeps_gives_nothing() {
+    let devs = access("devs", &json!({"role": "Admin", "namespaces": ["web"]}));
+    let mut world = World::new();
+    world.visit(std::slice::from_ref(&devs));
+    let key = ObjectKey::namespaced(Kind::RoleBinding, "web", "berth:access:uid-of-devs");
+    world.tenant.get_mut(&key).unwrap()["metadata"]["finalizers"] = json!(["eve.example/stay"]);
+    let told = world.visit(&[]);
+    let outcome = &told[&AccessId::of(&devs)];
+    assert_eq!(outcome.state, AccessState::NotRevoked);
+    assert!(outcome.message.contains("it gives nothing meanwhile"), "{outcome:?}");
+    let live = &world.tenant[&key];
+    assert_eq!((&live["subjects"], &live["roleRef"]["name"]), (&json!([]), &json!("berth:admin")));
+    // Whoever fills it again has it until somebody looks.
+    world.tenant.get_mut(&key).unwrap()["subjects"] = json!([{"kind": "User", "name": "eve"}]);
+    world.visit(&[]);
+    assert_eq!(world.tenant[&key]["subjects"], json!([]));
+    // Once the finalizer is off, it goes.
+    world.tenant.get_mut(&key).unwrap()["metadata"]["finalizers"] = json!([]);
+    assert!(world.visit(&[]).is_empty() && world.bindings().is_empty());
 }
 
 #[test]
@@ -437,6 +677,9 @@ fn pausing_holds_up_what_begins_and_nothing_that_ends() {
     world.paused = false;
     world.visit(std::slice::from_ref(&devs));
     world.paused = true;
+    let ops = access("ops", &json!({}));
+    assert_eq!(world.state(&[devs, ops], "ops").map(|(state, _)| state), Some(AccessState::Waiting));
+    assert_eq!(world.bindings().len(), 1, "what is there stays");
     world.visit(&[]);
     assert_eq!(world.bindings(), []);
 }
@@ -589,5 +832,7 @@ fn a_record_of_a_newer_berth_is_not_read() {
     assert!(Record::read(newer).unwrap_err().contains("newer Berth"));
     let foreign = r#"{"objects": [{"kind": "ClusterRoleBinding", "name": "cluster-admin", "uid": "x"}]}"#;
     assert!(Record::read(foreign).unwrap_err().contains("no name of Berth's"));
+    let bindings = r#"{"objects": [{"kind": "ClusterRoleBinding", "name": "berth:cluster-admins", "uid": "x"}]}"#;
+    assert!(Record::read(bindings).unwrap_err().contains("no name of Berth's"), "no ClusterAccess gave it");
     assert!(Record::read("{").is_err());
 }

@@ -4,11 +4,15 @@ use super::record::AccessId;
 use berth_api::access::USER_PREFIX;
 use berth_api::cluster_access::{AccessSubject, Issuer};
 use berth_api::{ClusterAccess, labels};
-use berth_render::{Kind, Object};
+use berth_plan::object_meta::uid;
+use berth_render::{Kind, Object, ObjectKey};
 use serde_json::{Value, json};
 
 /// The value of [`labels::TENANT_SET`] on these objects.
 pub(super) const SET: &str = "users";
+
+/// How names of bindings begin.
+pub(super) const BINDINGS: &str = "berth:access:";
 
 /// What is given.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,9 +72,19 @@ pub(super) fn grant(
     Ok(Grant { role: role.transpose()?, bindings, of })
 }
 
+/// A binding as it is there, that binds nobody.
+pub(super) fn emptied(key: &ObjectKey, live: &Value) -> Option<Object> {
+    let mut binding = object(key.kind, &key.name);
+    (binding["roleRef"], binding["subjects"]) = (live["roleRef"].clone(), json!([]));
+    if let Some(namespace) = &key.namespace {
+        binding["metadata"]["namespace"] = namespace.as_str().into();
+    }
+    Some(Object::new(binding).ok()?.with_uid(uid(live)))
+}
+
 /// So that nobody else's object has it: nobody but who may read the `ClusterAccess`, or the tenant's bindings, knows the UID.
 pub(super) fn binding_name(uid: &str) -> String {
-    format!("berth:access:{uid}")
+    format!("{BINDINGS}{uid}")
 }
 
 fn object(kind: Kind, name: &str) -> Value {

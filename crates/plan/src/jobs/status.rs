@@ -76,9 +76,13 @@ impl JobOwner<'_> {
 
     /// How one ends that has not ended by its deadline: nobody counts its time, or `spec.suspend` stopped it.
     fn overdue<S: Said>(&self, key: &ObjectKey, job: &Value) -> Option<Failure<S::At>> {
-        let deadline = self.kind.deadline;
+        // Its own: that of the kind may follow a field that was changed since.
+        let deadline = job["spec"]["activeDeadlineSeconds"].as_i64().unwrap_or(self.kind.deadline);
+        // What the clock was set by is no time that passed.
+        let since_set = self.observed.meta.clock_set.map(|set| self.now.duration_since(set));
+        let age = since_set.map_or_else(|| age(job, self.now), |since| age(job, self.now).min(since));
         // One that writes to a member's volume may do so still, whoever gives it up.
-        if age(job, self.now).as_secs() < deadline + GRACE || (self.kind.outlasts)(job) {
+        if age.as_secs() < deadline + GRACE || (self.kind.outlasts)(job) {
             return None;
         }
         Some(failed::<S>(format!(

@@ -158,6 +158,9 @@ pub const LASTING: [Reason; 9] = [
 pub struct Stage {
     /// What it is about.
     pub id: StageId,
+    /// Which one it is, where there are several of that id: what fails in one holds up no other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of: Option<ObjectKey>,
     /// Its state.
     pub state: State,
     /// What belongs to it, also while it waits; nothing here is an orphan.
@@ -172,7 +175,7 @@ pub struct Stage {
 impl Stage {
     /// A stage without actions.
     pub fn new(id: StageId, state: State) -> Self {
-        Self { id, state, owns: vec![], actions: vec![], notes: vec![] }
+        Self { id, of: None, state, owns: vec![], actions: vec![], notes: vec![] }
     }
     /// Whether it is not done for one of these reasons.
     pub fn is_for(&self, reasons: &[Reason]) -> bool {

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use berth_devcluster::{Vpc, Worker};
-use berth_e2e::{Tenant, World, core, network::processes_of, tenant::name_of};
+use berth_e2e::{Tenant, World, network::processes_of, tenant::name_of};
 use serde_json::Value;
 
 use super::ADDRESSES;
@@ -64,10 +64,7 @@ pub(crate) fn only_what_is_open(
     let pods = tenant.pods(Some("kube-scheduler"))?;
     let free = Inside::of(pods.first().context("a scheduler")?, "kube-scheduler")?;
 
-    let service = |namespace: &str, name: &str| -> Result<String> {
-        let service = world.kube.get(&format!("{}/{name}", core(namespace, "services")))?;
-        Ok(service["spec"]["clusterIP"].as_str().context("an address")?.to_owned())
-    };
+    let service = |namespace: &str, name: &str| world.service_address(namespace, name);
     let own = format!("{}:2379", service(&tenant.cp_namespace, "etcd-0")?);
     let kubelet = format!("{}:10250", worker.address());
     for (to, what) in [(&own, "its own etcd"), (&kubelet, "a kubelet in the VPC")] {

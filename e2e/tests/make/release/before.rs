@@ -55,7 +55,7 @@ impl Before {
         let mut tags = vec![];
         for name in ["operator", "agent"] {
             let (archive, tag) = self.archive(name)?;
-            site.push(&archive, &format!("{}/berth/{name}:{tag}", site.host))?;
+            site.registry.push_image(&archive, &format!("{}/berth/{name}:{tag}", site.host))?;
             tags.push(tag);
         }
         let values = site.place.join("before.yaml");

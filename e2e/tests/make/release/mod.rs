@@ -5,7 +5,7 @@
 mod before;
 mod site;
 
-use std::{collections::BTreeSet, fs, path::Path, process::Command};
+use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context as _, Result, ensure};
 use berth_api::names;
@@ -13,7 +13,7 @@ use berth_devcluster::{
     Cluster, Config,
     binaries::{self, Selection},
 };
-use berth_e2e::{make, operator::writes_since, run::must_be_real, until};
+use berth_e2e::{images, make, operator::writes_since, run::must_be_real, until};
 use serde_json::Value;
 
 use before::Before;
@@ -62,10 +62,10 @@ fn released(place: &Path) -> Result<()> {
 }
 
 fn all(site: &Site<'_>, before: &Before) -> Result<()> {
-    site.nothing_is_imported()?;
-    site.trust_the_registry()?;
+    images::forget(&site.cluster)?;
+    site.registry.is_trusted_by(&site.cluster)?;
     site.mirror(VERSION)?;
-    let asked = site.asked()?;
+    let asked = site.registry.asked()?;
     ensure!(asked.is_empty(), "the registry was asked before there was anything: {asked:?}");
 
     before.install(site)?;
@@ -102,14 +102,7 @@ fn by_the_page(site: &Site<'_>) -> Result<()> {
 /// Every image of Berth and its tenants has the registry's name, and Berth's own are those of the release, by digest.
 fn only_from_the_registry(site: &Site<'_>) -> Result<()> {
     let pods = site.json(&["get", "pods", "-A", "--field-selector=metadata.namespace!=kube-system"])?;
-    let mut found = BTreeSet::new();
-    for pod in pods["items"].as_array().context("no pods")? {
-        let spec = &pod["spec"];
-        let containers = ["containers", "initContainers"].iter().filter_map(|l| spec[*l].as_array()).flatten();
-        found.extend(containers.filter_map(|c| c["image"].as_str()));
-        let volumes = spec["volumes"].as_array().into_iter().flatten();
-        found.extend(volumes.filter_map(|v| v["image"]["reference"].as_str()));
-    }
+    let found = images::of_pods(pods["items"].as_array().context("no pods")?);
     let elsewhere: Vec<_> = found.iter().filter(|i| !i.starts_with(&site.host)).collect();
     ensure!(elsewhere.is_empty() && found.len() >= 6, "{found:?}");
     for name in ["operator", "agent"] {
@@ -119,7 +112,7 @@ fn only_from_the_registry(site: &Site<'_>) -> Result<()> {
         let image = format!("{}/berth/{name}:{VERSION}@{digest}", site.host);
         ensure!(found.contains(image.as_str()), "{image} is not among {found:?}");
     }
-    let asked = site.asked()?;
+    let asked = site.registry.asked()?;
     for name in ["berth/operator", "berth/agent", "k8s/kube-apiserver", "k8s/etcd", "berth/charts/berth"] {
         ensure!(asked.iter().any(|line| line.contains(&format!("GET /v2/{name}/manifests/"))), "{name}: {asked:#?}");
     }

@@ -1,18 +1,17 @@
 //! Where a release is installed: a cluster, a registry that it reaches, and a folder for what a person has beside them.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs::{self, File},
-    net::TcpStream,
+    collections::BTreeMap,
+    fs,
     os::unix::fs::{PermissionsExt as _, symlink},
     path::Path,
-    process::{Child, Command},
+    process::Command,
 };
 
 use anyhow::{Context as _, Result, ensure};
 use berth_api::names;
-use berth_devcluster::{Cluster, binaries, images, paths as dev, versions};
-use berth_e2e::{make, pages, paths, until};
+use berth_devcluster::{Cluster, binaries, images, paths as dev};
+use berth_e2e::{Registry, make, pages, paths};
 use serde_json::Value;
 
 pub(crate) struct Site<'p> {
@@ -20,63 +19,16 @@ pub(crate) struct Site<'p> {
     /// The registry, such as 10.208.1.1:5000.
     pub(crate) host: String,
     pub(crate) place: &'p Path,
-    registry: Child,
-}
-
-impl Drop for Site<'_> {
-    fn drop(&mut self) {
-        let _ = self.registry.kill();
-        let _ = self.registry.wait();
-    }
+    pub(crate) registry: Registry,
 }
 
 impl<'p> Site<'p> {
     pub(crate) fn new(cluster: Cluster, place: &'p Path) -> Result<Self> {
         let host = format!("{}:5000", cluster.host_address());
-        let disk = place.join("registry");
-        fs::create_dir_all(&disk)?;
-        let log = File::create(place.join("registry.log"))?;
-        // Ends with this test, however that ends.
-        let mut registry = Command::new("setpriv");
-        registry.args(["--pdeathsig", "KILL"]).arg(binaries::crane()?);
-        registry.args(["registry", "serve", "--address", &host, "--disk"]).arg(disk);
-        let registry = registry.stdout(log.try_clone()?).stderr(log).spawn()?;
-        let mut site = Self { cluster, host, place, registry };
+        let registry = Registry::serve(&host, place)?;
+        let site = Self { cluster, host, place, registry };
         site.bin()?;
-        until("the registry to listen", || Ok(TcpStream::connect(&site.host).map(drop)?))?;
-        let ended = site.registry.try_wait()?;
-        ensure!(ended.is_none(), "it is another registry that listens on {}: {ended:?}", site.host);
         Ok(site)
-    }
-
-    /// What a devcluster brings for tenants goes, so that it is pulled or is not there.
-    pub(crate) fn nothing_is_imported(&self) -> Result<()> {
-        let ctr = || -> Result<Command> {
-            let mut ctr = Command::new(binaries::path("containerd", versions::CONTAINERD, "ctr")?);
-            ctr.arg("--address").arg(self.cluster.containerd_socket()).args(["--namespace", "k8s.io", "images"]);
-            Ok(ctr)
-        };
-        let ours = |line: &&str| ["/kube-", "/etcd:", "/berth-dev/"].iter().any(|part| line.contains(part));
-        // Name, type, digest. Kubelet's side has a second name for each, which is the digest of its configuration.
-        let listed = output(ctr()?.arg("ls"))?;
-        let rows = || listed.lines().map(|l| l.split_whitespace().collect::<Vec<_>>()).filter(|row| row.len() > 2);
-        let digests: BTreeSet<&str> = rows().filter(|row| ours(&row[0])).map(|row| row[2]).collect();
-        let names: Vec<&str> = rows().filter(|row| digests.contains(row[2])).map(|row| row[0]).collect();
-        if !names.is_empty() {
-            output(ctr()?.args(["rm", "--sync"]).args(&names))?;
-        }
-        let left = output(ctr()?.args(["ls", "--quiet"]))?;
-        ensure!(!left.lines().any(|l| ours(&l)), "{left}");
-        Ok(())
-    }
-
-    /// It has no TLS, since nobody else is on that network.
-    pub(crate) fn trust_the_registry(&self) -> Result<()> {
-        let (host, dir) = (&self.host, self.cluster.registries().join(&self.host));
-        fs::create_dir_all(&dir)?;
-        let hosts =
-            format!("server = \"http://{host}\"\n[host.\"http://{host}\"]\n  capabilities = [\"pull\", \"resolve\"]\n");
-        Ok(fs::write(dir.join("hosts.toml"), hosts)?)
     }
 
     /// The programs that the pages take for granted; helm is told that there is no TLS.
@@ -105,16 +57,9 @@ impl<'p> Site<'p> {
         let upstream: Vec<_> = upstream.filter(|(from, _)| from.starts_with("registry.k8s.io")).collect();
         ensure!(upstream.len() == 6, "{pairs}");
         for (from, to) in upstream {
-            self.push(&dev::cache().join("images").join(from.replace(['/', ':'], "_") + ".tar"), to)?;
+            self.registry.push_image(&dev::cache().join("images").join(from.replace(['/', ':'], "_") + ".tar"), to)?;
         }
         Ok(())
-    }
-
-    /// Pushes an image that is in an archive.
-    pub(crate) fn push(&self, archive: &Path, to: &str) -> Result<()> {
-        let layout = tempfile::tempdir_in(self.place)?;
-        output(Command::new("tar").arg("-xf").arg(archive).arg("-C").arg(layout.path()))?;
-        output(Command::new(binaries::crane()?).arg("push").arg(layout.path()).arg(to)).map(drop)
     }
 
     /// values.yaml of the page. No tags: those of a released chart.
@@ -143,13 +88,6 @@ impl<'p> Site<'p> {
             .env("PATH", format!("{}:{path}", self.place.join("bin").display()))
             .env("KUBECONFIG", self.cluster.kubeconfig());
         bash
-    }
-
-    /// What the registry was asked for.
-    pub(crate) fn asked(&self) -> Result<Vec<String>> {
-        let text = fs::read_to_string(self.place.join("registry.log"))?;
-        let pulls = text.lines().filter(|l| l.contains("GET /v2/") && l.contains("/manifests/"));
-        Ok(pulls.map(ToOwned::to_owned).collect())
     }
 
     /// UID and restarts of each pod of a tenant.

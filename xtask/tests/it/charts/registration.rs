@@ -1,16 +1,92 @@
 //! What the operator may do in Argo CD's namespace, and what of it elsewhere.
 
 use super::*;
+use berth_pki::{CertSpec, Usage};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
 
 /// Argo CD, and who is registered there.
 pub(crate) const ON: [&str; 2] = ["registration.argoCD.namespace=argocd", "registration.argoCD.projects.team-a=shops"];
 
+/// What stands for a CA, a certificate or a key.
+const PART: &str = "QUFBQUFBQUFB";
+
+/// What Argo CD is told, with that as its CA.
+fn config(ca: &str) -> String {
+    format!(r#"{{"tlsClientConfig":{{"caData":"{ca}", "certData":"{PART}",  "keyData":"{PART}"}}}}"#)
+}
+
+/// What Argo CD would be told by somebody who has the operator's token, wherever that is in a group of three bytes.
+fn other_configs() -> Vec<String> {
+    let good = config(PART);
+    let exec = r#""execProviderConfig":{"command":"sh"}"#;
+    let mut all = vec![
+        String::new(),
+        "{}".to_owned(),
+        good.replace("{\"tls", &format!("{{{exec},\"tls")),
+        // Keys of JSON are the same in capitals, and with escapes.
+        good.replace("{\"tls", "{\"EXECPROVIDERCONFIG\":{\"command\":\"sh\"},\"tls"),
+        good.replace("{\"tls", "{\"exec\\u0050roviderConfig\":{\"command\":\"sh\"},\"tls"),
+        good.replace("\"caData", "\"serverName\":\"x\",\"caData"),
+        good.replace("\"caData", "\"insecure\":true,\"caData"),
+        good.replace("\"keyData", "\"more\":\"x\",\"keyData"),
+        good.replace("\",  \"keyData", "\",\"keyData"),
+    ];
+    for spaces in 0..3 {
+        let spaces = " ".repeat(spaces);
+        all.push(good.replace("}}", &format!("}},{spaces}{exec}}}")));
+        all.push(good.replace("}}", &format!("}},{spaces}\"awsAuthConfig\":{{\"clusterName\":\"x\"}}}}")));
+        all.push(good.replace("}}", &format!(",{spaces}\"insecure\":true}}}}")));
+        all.push(format!("{good}{spaces} "));
+        for before in ["", "A", "AA"] {
+            let ca = format!("{before}\"}},{spaces}{exec},\"x\":{{\"y\":\"AAAAAA");
+            all.push(config(&format!("{ca}{}", "A".repeat(ca.len().next_multiple_of(3) - ca.len()))));
+        }
+    }
+    all
+}
+
+/// As the API tells of it.
+fn base64(text: &str) -> String {
+    let bytes = k8s_openapi::ByteString(text.as_bytes().to_vec());
+    json!(bytes).as_str().expect("base64").to_owned()
+}
+
+#[test]
+fn the_pattern_is_what_berth_tells_argo_cd_and_nothing_else() {
+    let pattern = berth_testkit::fixtures::package().join("../charts/berth/files/argocd-config.regex");
+    let pattern =
+        regex::Regex::new(std::fs::read_to_string(pattern).expect("the chart's file").trim()).expect("a pattern");
+    let now = jiff::Timestamp::now();
+    let ca = berth_pki::issue_ca(&CertSpec::new("ca", Usage::Ca, berth_pki::CA_LIFETIME), now).expect("a CA");
+    for groups in 0..9 {
+        let mut spec = CertSpec::new("berth:argocd", Usage::Client, berth_pki::LEAF_LIFETIME);
+        // Of another length each.
+        spec.organizations = vec!["a".repeat(1 + groups)];
+        let leaf = berth_pki::issue(&spec, ca.cert_pem.as_bytes(), ca.key_pem.expose_bytes(), now).expect("a leaf");
+        let kubeconfig = berth_pki::Kubeconfig {
+            cluster_name: "acme".into(),
+            server: "https://a".into(),
+            ca_pem: ca.cert_pem.repeat(1 + groups % 3),
+            user: "berth:argocd".into(),
+            cert_pem: leaf.cert_pem,
+            key_pem: leaf.key_pem,
+        };
+        let told = berth_pki::argocd_cluster(kubeconfig.to_yaml().as_bytes()).expect("what Argo CD is told");
+        let config = base64(told.config.expose());
+        assert!(pattern.is_match(&config) && config.len() <= 32_768, "{} bytes", config.len());
+    }
+    assert!(pattern.is_match(&base64(&config(PART))));
+    for other in other_configs() {
+        assert!(!pattern.is_match(&base64(&other)), "{other}");
+    }
+}
+
 /// A Secret as the operator registers a tenant, but for what `change` says.
 fn secret(name: &str, change: &Value) -> Secret {
     let mut secret = json!({
         "apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": {"name": "YQ==", "server": "aHR0cHM6Ly9hLnN2Yw==", "project": "c2hvcHM="},
+        "stringData": {"config": config(PART)},
         "metadata": {
             "name": name,
             "labels": {(labels::MANAGED_BY): "berth", (labels::ARGOCD_SECRET_TYPE): labels::ARGOCD_CLUSTER, "env": "prod"},
@@ -66,6 +142,15 @@ async fn it_registers_changes_looks_at_and_takes_back() {
     ] {
         refusal(mine.patch(&name, &PatchParams::default(), &Patch::Merge(wrong)).await);
     }
+    let tell = |config: &str| Patch::Merge(json!({"stringData": {"config": config}}));
+    for other in other_configs() {
+        refusal(mine.patch(&name, &PatchParams::default(), &tell(&other)).await);
+    }
+    // What somebody else told Argo CD it may look at, and set back.
+    let admin = secrets(server.client());
+    admin.patch(&name, &PatchParams::default(), &tell(&other_configs()[2])).await.expect("an administrator's edit");
+    look(&mine, &name).await.expect("its own");
+    mine.patch(&name, &PatchParams::default(), &tell(&config(PART))).await.expect("set back");
     mine.delete(&name, &DeleteParams::default()).await.expect("delete");
 }
 

@@ -59,6 +59,28 @@ async fn apps_are_listed_and_their_values_shown() {
     let rendered = team.here(&["apps", "render", "web", "--cluster", "acme", "-o", "json"]);
     let values: Value = serde_json::from_slice(&rendered.stdout).unwrap();
     assert_eq!(values[0]["values"], json!({"host": "192.0.2.1", "name": "acme", "rule": "{{ $labels.pod }}"}));
+
+    let from = json!({"spec": {"valuesFrom": [{"configMapRef": {"name": "sizes"}}]}});
+    let patch = Request::patch(format!("/apis/berth.dev/v1alpha1/namespaces/{}/apps/web", team.ns));
+    let patch = patch.header("content-type", "application/merge-patch+json").body(from.to_string().into_bytes());
+    team.server.client().request::<Value>(patch.unwrap()).await.unwrap();
+    for verb in ["render", "plan"] {
+        let missing = team.here(&["apps", verb, "web"]);
+        let says = format!("the App waits for key values.yaml of ConfigMap {}/sizes", team.ns);
+        assert!(missing.status.code() == Some(1) && text(&missing).contains(&says), "{}", text(&missing));
+    }
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "sizes", "labels": {"berth.dev/app-values": "true"}},
+        "data": {"values.yaml": "size: 2\nname: counts less\n"}, "immutable": true,
+    });
+    team.post(&format!("/api/v1/namespaces/{}/configmaps", team.ns), &map).await;
+    let rendered = team.here(&["apps", "render", "web", "--cluster", "acme", "-o", "json"]);
+    let values: Value = serde_json::from_slice(&rendered.stdout).unwrap();
+    let expected = json!({"size": 2, "host": "192.0.2.1", "name": "acme", "rule": "{{ $labels.pod }}"});
+    assert_eq!(values[0]["values"], expected);
+    let plan = team.here(&["apps", "plan", "web"]);
+    assert!(plan.status.code() == Some(3) && out(&plan).contains("Upgrade"), "{}", text(&plan));
+
     let file = team.file(
         "app.yaml",
         "apiVersion: berth.dev/v1alpha1\nkind: App\nmetadata: {name: new}\nspec:\n  clusterRefs: [{name: nosuch}]\n  chart: {oci: oci://reg.example.com/web, version: 1.0.0}\n",

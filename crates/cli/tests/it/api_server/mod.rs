@@ -1,6 +1,7 @@
 //! The command as a process against a real kube-apiserver, on which nobody works: what it says, how it exits, and that it writes
 //! nothing.
 
+mod app_images;
 mod apps;
 mod etcd;
 mod fleet;

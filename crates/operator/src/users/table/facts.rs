@@ -10,17 +10,20 @@ use std::sync::Arc;
 
 /// What a reconcile found.
 #[derive(Clone, Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
 pub(crate) struct Facts {
     /// Labels of the `Cluster`.
     pub(crate) labels: BTreeMap<String, String>,
     /// It sleeps, or is about to.
     pub(crate) asleep: bool,
-    /// The `Cluster` is being deleted.
+    /// The `Cluster` is being deleted, and serves nobody any more.
     pub(crate) ends: bool,
     /// `spec.paused`.
     pub(crate) paused: bool,
     /// Of its etcd.
     pub(crate) epoch: i64,
+    /// Its etcd was restored, and nobody has looked yet what that brought back.
+    pub(crate) restored: bool,
     /// Since when it wakes.
     pub(crate) wakes: Option<Timestamp>,
     /// Its API, if that answered.
@@ -29,8 +32,10 @@ pub(crate) struct Facts {
 
 impl Facts {
     pub(super) fn differ(&self, other: &Self) -> bool {
-        let of =
-            |facts: &Self| (facts.asleep, facts.ends, facts.paused, facts.epoch, facts.wakes, facts.target.is_some());
+        let of = |facts: &Self| {
+            let Self { asleep, ends, paused, epoch, restored, wakes, .. } = *facts;
+            (asleep, ends, paused, epoch, restored, wakes, facts.target.is_some())
+        };
         of(self) != of(other) || self.labels != other.labels
     }
 }

@@ -122,6 +122,44 @@ fn time_and_failures_bring_a_visit() {
 }
 
 #[test]
+fn a_tenant_that_was_restored_is_visited_though_nobody_has_anything_there() {
+    let at = Instant::now();
+    let mut table = table(at);
+    let restored = Facts { epoch: 2, restored: true, ..Facts::default() };
+    assert!(table.met(&id("a"), restored, Some(BTreeSet::new()), at));
+    let due = table.due(now(0), 9);
+    assert_eq!((names(&due), due[0].recorded), (vec!["a"], true), "what was taken back there may be back");
+    table.visited(&id("a"), Some(granted(&[])), now(0), at);
+    assert!(!table.met(&id("a"), Facts { epoch: 2, ..Facts::default() }, Some(BTreeSet::new()), at));
+}
+
+#[test]
+fn tenants_that_are_slow_leave_room_for_others() {
+    let at = Instant::now();
+    let mut table = Table::default();
+    let all: Vec<_> = (0..100).map(|n| (id(&format!("t{n:02}")), Facts::default())).collect();
+    table.begin(None, all.clone(), at);
+    table.listed(&BTreeSet::new());
+    // Nobody knows what is recorded there.
+    for (id, _) in &all[..90] {
+        table.met(id, Facts::default(), None, at);
+    }
+    assert_eq!(table.due(now(0), 64).len(), 64);
+    for (id, _) in &all[..64] {
+        table.visited(id, None, now(0), at);
+    }
+    assert_eq!(table.due(now(60), 64).len(), 26 + 38, "those that did not fail come first");
+    for (id, _) in &all[64..90] {
+        table.visited(id, Some(granted(&[])), now(60), at);
+    }
+    assert_eq!(table.due(now(60), 26).len(), 10, "the rest of 48");
+    for (id, _) in &all[90..] {
+        table.met(id, Facts::default(), None, at);
+    }
+    assert_eq!(table.due(now(60), 16).len(), 10, "and others have room");
+}
+
+#[test]
 fn one_that_is_deleted_is_held_until_every_tenant_is_known() {
     let at = Instant::now();
     let mut table = Table::default();

@@ -1,7 +1,13 @@
 use super::*;
 
-const NEWEST: There =
-    There { is_newest: true, is_of_former: false, failed: false, runs: false, state: AppState::Deployed };
+const NEWEST: There = There {
+    is_newest: true,
+    is_of_former: false,
+    failed: false,
+    is_foreign: false,
+    runs: false,
+    state: AppState::Deployed,
+};
 const RUNS: There = There { runs: true, state: AppState::Running, ..NEWEST };
 const OLDER: There = There { is_newest: false, ..NEWEST };
 const FAILED: There = There { failed: true, state: AppState::Failed, ..NEWEST };
@@ -57,6 +63,38 @@ fn failures_at_the_newest_hold_back_who_has_it_not() {
     assert!(!of(&[failed.clone(), wanted(Some(NEWEST))], 1).1, "nobody waits");
     let young = Place { is_young: true, ..wanted(None) };
     assert_eq!(of(&[failed, young], 1), (vec![Step::None, Step::None], true), "a new tenant is nobody to try it on");
+}
+
+/// A chart may be why a tenant does not answer, and never why somebody sent it to sleep.
+#[test]
+fn a_failure_of_one_that_rests_or_has_somebody_elses_release_holds_nobody_up() {
+    let later = in_wave(1, None);
+    let away = Place { is_away: true, ..wanted(Some(FAILED)) };
+    let foreign = wanted(Some(There { is_foreign: true, ..FAILED }));
+    for (failed, step) in [
+        (wanted(Some(FAILED)), Step::None),
+        (away.clone(), Step::None),
+        (Place { rests: Some(Rest::Asleep), ..away.clone() }, Step::Create),
+        (Place { rests: Some(Rest::Paused), ..away.clone() }, Step::Create),
+        (foreign, Step::Create),
+        (Place { wanted: false, stays: true, ..wanted(Some(FAILED)) }, Step::Create),
+    ] {
+        for failures in [1, 2] {
+            assert_eq!(steps(&[failed.clone(), later.clone()], 9, failures)[1], step, "{failed:?}");
+        }
+        assert_eq!(decide(&[failed, later.clone()], 9, 1).held, step == Step::None);
+    }
+}
+
+#[test]
+fn what_is_to_go_from_a_tenant_that_is_away_takes_no_place_and_what_waits_for_a_person_stays() {
+    let goes = Place { wanted: false, ..wanted(Some(There { state: AppState::Deleting, ..NEWEST })) };
+    let new = wanted(None);
+    assert_eq!(steps(&[goes.clone(), new.clone()], 1, 1), [Step::None, Step::None]);
+    let away = Place { is_away: true, ..goes };
+    assert_eq!(steps(&[away.clone(), away, new.clone()], 1, 1), [Step::None, Step::None, Step::Create]);
+    let stays = Place { wanted: false, stays: true, ..wanted(Some(NEWEST)) };
+    assert_eq!(steps(&[stays, new], 1, 1), [Step::None, Step::Create], "nor that");
 }
 
 #[test]

@@ -44,19 +44,27 @@ impl Looks<'_> {
     pub(super) fn due(&self, now: Timestamp) -> Due {
         let record = |at: Timestamp| Due::Record(CheckStatus { request: self.request.to_owned(), at: Time(at) });
         if let Some(next) = self.next.filter(|next| next.request == self.request) {
-            return if now >= next.at.0 { Due::Now } else { Due::Later(next.at.0) };
+            // One that is further ahead than any is put on record is of a clock that was set.
+            let is_due = now >= next.at.0 || next.at.0 > after(now, self.spread());
+            return if is_due { Due::Now } else { Due::Later(next.at.0) };
         }
         let handled = self.last.and_then(|last| last.request.as_deref());
         if handled.map_or(self.asked, |handled| handled != self.request) {
             // About one in a second.
-            return record(after(now, self.offset(self.others.clamp(1, self.interval))));
+            return record(after(now, self.offset(self.spread())));
         }
         let slot = self.slot(now);
         let last = self.last.and_then(|last| last.checked_at.as_ref()).map(|at| at.0).max(self.since);
+        let last = last.filter(|last| *last <= now);
         if last.is_none_or(|last| last < slot) && now.duration_since(slot) < LATE {
             return record(now);
         }
         Due::Later(after(slot, self.interval))
+    }
+
+    /// Over how many seconds those are spread that are asked for at once.
+    fn spread(&self) -> i64 {
+        self.others.clamp(1, self.interval)
     }
 
     /// The newest of its times.
@@ -142,6 +150,7 @@ mod tests {
         let recorded = Looks { next: Some(&next), ..many };
         assert_eq!(recorded.due(at(0)), Due::Later(next.at.0));
         assert_eq!(recorded.due(at(1000)), Due::Now);
+        assert_eq!(recorded.due(at(-3600)), Due::Now, "the clock was an hour ahead");
         assert!(matches!(Looks { request: "other", ..recorded }.due(at(1000)), Due::Record(_)), "it was another one");
     }
 }

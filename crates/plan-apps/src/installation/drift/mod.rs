@@ -1,48 +1,25 @@
 //! Looks for drift: a Job compares what is in the tenant with what Helm left there, and sets it back if the spec says so. It begins only while nothing else is
 //! to be done, and what is deployed counts as such meanwhile.
 
+mod asked;
 mod due;
 mod record;
 mod said;
 
+pub(super) use asked::is_check;
 pub(super) use record::record;
 pub(super) use said::verdict;
 
+use super::input::InstallationInput;
 use super::job::{self, Asked};
-use super::{InstallationInput, InstallationPlan};
+use super::plan::InstallationPlan;
 use crate::requeue::{AT_REST, WAITING};
-use berth_api::app::{AppDrift, DriftMode, DriftedObject};
+use asked::{is_left, request};
+use berth_api::app::{DriftMode, DriftedObject};
 use berth_api::apps::{Check, Ignored, Known, Object};
-use berth_api::labels;
-use berth_plan::digest::sha256;
 use berth_plan::model::Stage;
-use berth_plan::object_meta::{annotation, label};
 use berth_plan::requeue::SOON;
 use due::{Due, Looks};
-use serde_json::{Value, json};
-
-/// After so many times in a row it is left: somebody else writes it.
-const REPAIRS: i64 = 3;
-
-/// Whether a Job looks for drift.
-pub(super) fn is_check(job: &Value) -> bool {
-    label(job, labels::APP_CHECK_UID).is_some()
-}
-
-/// Whether an object was set back often enough.
-fn is_left(object: &DriftedObject) -> bool {
-    object.repairs.is_some_and(|repairs| repairs >= REPAIRS)
-}
-
-/// What a look is asked for with: digest of the spec's part, and of what a person wrote to ask for one. True: a person did.
-pub(super) fn request(input: InstallationInput<'_>) -> (String, bool) {
-    let AppDrift { mode, ignore, interval_seconds: _ } = &input.object.spec.release.drift;
-    let app = input.0.observed.get(&input.target().app);
-    let text = app.and_then(|app| annotation(app, labels::CHECK));
-    let mut digest = sha256(json!([mode, ignore, text]).to_string().as_bytes());
-    digest.truncate(40);
-    (digest, text.is_some())
-}
 
 /// What is due of it, in a tenant that has what it is to have. `waits`: the tenant cannot be asked.
 pub(super) fn plan(
@@ -82,16 +59,15 @@ pub(super) fn plan(
         (out.check, out.requeue_after) = (Some(check), Some(SOON));
         return;
     }
-    let check = job::check(check(input, &request), deployed);
+    let check = job::check(check(input, &request, deployed), deployed);
     let secret = owner.secret(&target.job, check.entries(input));
     // What is in the way is somebody else's, and is said once there is something to do.
     let _created = secret.and_then(|secret| owner.create(stage, check.shape(input, &target.job)?, Some(secret)));
 }
 
-/// What is to be compared.
-fn check(input: InstallationInput<'_>, request: &str) -> Check {
+/// What is to be compared: the release as the Job that deployed it would find it.
+fn check(input: InstallationInput<'_>, request: &str, deployed: &Asked) -> Check {
     let (status, drift) = (input.status(), &input.object.spec.release.drift);
-    let release = status.release.unwrap_or_default();
     let before = status.drift.filter(|before| before.request.as_deref() == Some(request)).unwrap_or_default();
     let ignored = |rule: &berth_api::app::DriftIgnore| Ignored {
         kind: rule.kind.clone(),
@@ -109,9 +85,7 @@ fn check(input: InstallationInput<'_>, request: &str) -> Check {
         leave: is_left(object),
     };
     Check {
-        release: job::release(input),
-        chart_digest: release.chart_digest,
-        values_digest: release.values_digest,
+        release: deployed.task.release().clone(),
         repair: drift.mode == DriftMode::Repair,
         ignore: drift.ignore.iter().map(ignored).collect(),
         known: before.objects.iter().filter(|object| object.repairs.is_some()).map(known).collect(),

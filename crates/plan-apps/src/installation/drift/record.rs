@@ -1,6 +1,7 @@
 //! Takes in what a look for drift found.
 
-use super::{InstallationInput, is_left, request};
+use super::asked::{is_left, request};
+use crate::installation::input::InstallationInput;
 use berth_api::app::{AppInstallationStatus, Drift, DriftMode, DriftStatus, DriftedObject};
 use berth_api::apps::{Checked, Drifted, Outcome, What};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

@@ -1,6 +1,6 @@
 //! What is said of drift.
 
-use super::is_left;
+use super::asked::is_left;
 use berth_api::app::{AppDrift, AppInstallationStatus, Drift, DriftMode, DriftedObject, ReleaseStatus};
 use berth_api::conditions::{ConditionType, Reason, Verdict};
 

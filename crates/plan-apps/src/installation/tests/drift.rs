@@ -3,6 +3,7 @@
 use super::*;
 use berth_api::app::{DriftIgnore, DriftMode};
 use berth_api::apps::{Check, Checked, Drifted, Object, What};
+use berth_plan::object_meta::label;
 
 /// A Job's end is told within so long.
 const MINUTE: SignedDuration = SignedDuration::from_mins(1);
@@ -69,6 +70,7 @@ fn each_interval_a_job_looks_and_what_is_deployed_stays_so_meanwhile() {
     let check = until_check(&mut it);
     assert!(it.now.duration_since(deployed_at) <= SignedDuration::from_hours(6) + MINUTE);
     assert_eq!((&*check.release.name, &*check.release.installation, check.repair), ("web", NAME, false));
+    assert_eq!(it.told().as_deref(), Some("digest-1"), "what Berth recorded");
     assert!(it.says().starts_with("Deployed True AsExpected: revision 1"), "{}", it.says());
     it.ends(&checked(vec![found("Deployment", "web", What::Changed, &["/spec/replicas"])]));
     it.settle();

@@ -31,6 +31,16 @@ pub(crate) fn situations() -> Vec<Situation> {
             let message = "release web in namespace shop of the tenant is not of this App".to_owned();
             w.ends(&Outcome::Failed(Failure { at: At::Foreign, message }));
         }),
+        ("what Berth deployed was changed in Helm's record", |w| {
+            w.settle();
+            let message = "revision 3 of release web in namespace shop of the tenant has another content than Berth deployed, so Berth does not go by it. Look at it with `helm get manifest web -n shop` and `helm get hooks web -n shop`; then spec.adopt: true of the App goes on from what is there".to_owned();
+            w.ends(&Outcome::Failed(Failure { at: At::Foreign, message }));
+        }),
+        ("its hooks take too long", |w| {
+            w.settle();
+            let message = "helm upgrade did not end within 960 seconds, by hooks that each may take spec.timeoutSeconds (300) of the App: raise that, or mend what they wait for. Helm says: UPGRADE FAILED: context canceled".to_owned();
+            w.ends(&Outcome::Failed(Failure { at: At::Release, message }));
+        }),
         ("something of it was changed, and something deleted", |w| {
             looked(w, DriftMode::Report, || {
                 let changed = found(
@@ -99,7 +109,23 @@ pub(crate) fn situations() -> Vec<Situation> {
             });
             w.put(&key, json!({"metadata": {"labels": labels}, "status": {"phase": "Running"}}));
         }),
+        ("the node of a pod of an earlier Job is down", |w| {
+            let key = ObjectKey::namespaced(Kind::Pod, w.target().home, "old");
+            let labels = json!({
+                labels::APP_INSTALLATION: w.object.metadata.name, labels::APP_INSTALLATION_NAMESPACE: w.object.metadata.namespace,
+            });
+            let metadata = json!({"labels": labels, "deletionTimestamp": "2026-01-31T11:50:00Z"});
+            w.put(
+                &key,
+                json!({"metadata": metadata, "spec": {"nodeName": "worker-7"}, "status": {"phase": "Running"}}),
+            );
+        }),
         ("apps are switched off", |w| w.settings.apps.image.clear()),
+        ("the source of its chart was withdrawn", |w| {
+            w.object.spec.app.namespace = TEAM.into();
+            w.selects("prod");
+            w.settings.apps.sources = vec!["oci://other/*".into()];
+        }),
         ("its values are too long", |w| {
             w.change(|release| drop(release.values.insert("a".into(), "x".repeat(70_000).into())));
         }),
@@ -123,12 +149,20 @@ pub(crate) fn situations() -> Vec<Situation> {
             values_from(w);
             hold(w, SecretFacts::read(APP_SECRET, &BTreeMap::new()));
         }),
+        ("its App has not said what is in a ConfigMap", |w| w.change(from_config_map)),
         ("it is deleted while its Job installs it", |w| {
             w.settle();
             delete(w);
             live(w, &w.target().job)["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         }),
         ("it is deleted, and its Job uninstalls it", deleted),
+        ("it is deleted, and its App cannot be read", |w| {
+            w.settle();
+            w.deployed(1);
+            w.settle();
+            delete(w);
+            live(w, &w.target().app)["spec"]["chart"] = 1.into();
+        }),
         ("it is deleted, and Helm fails to uninstall it", |w| {
             deleted(w);
             w.fails();
@@ -182,7 +216,11 @@ fn hold(world: &mut Fixture, facts: SecretFacts) {
 }
 
 fn values_from(world: &mut Fixture) {
-    let from = AppValues { secret_ref: AppSecret { name: source().name }, key: "values.yaml".into() };
+    let from = AppValues {
+        secret_ref: Some(AppSecret { name: source().name }),
+        key: "values.yaml".into(),
+        ..AppValues::default()
+    };
     world.change(|release| release.values_from = vec![from]);
 }
 

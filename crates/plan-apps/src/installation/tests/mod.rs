@@ -1,15 +1,23 @@
 //! What an `AppInstallation` does in each situation, from observation to status.
 
+mod clock;
 mod drift;
+mod keep;
 pub(crate) mod messages;
 
+use super::input::ON_ITS_WAY;
 use super::*;
-use berth_api::app::{APP_SECRET, AppChart, AppRelease, AppSecret, AppValues, InstalledApp, InstalledIn};
-use berth_api::apps::{At, Deployed, Failure, TASK, Task};
+use berth_api::app::{
+    APP_SECRET, AppChart, AppConfigMap, AppRelease, AppSecret, AppValues, InstalledApp, InstalledIn, OnFailure,
+    ReadValues,
+};
+use berth_api::apps::{At, Deployed, Failure, Outcome, TASK, Task};
 use berth_api::conditions::{self, ConditionType};
+use berth_api::{labels, names};
 use berth_plan::jobs::env_of;
 use berth_plan::secrets::SecretFacts;
 use berth_plan::{Observed, Settings};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -42,6 +50,7 @@ impl Fixture {
                 timeout_seconds: 300,
                 ..AppRelease::default()
             },
+            config_maps: vec![],
             digest: String::new(),
         };
         let mut object = AppInstallation::new(NAME, spec);
@@ -50,10 +59,11 @@ impl Fixture {
         object.metadata.generation = Some(1);
         let mut settings = Settings::default();
         settings.apps.image = "reg/apps:1".into();
+        settings.apps.namespace = "berth-system".into();
         let now = "2026-01-31T12:00:00Z".parse().unwrap();
         let mut it = Self { object, observed: Observed::default(), settings, now, jobs: 0 };
         let target = it.target();
-        it.put(&target.app, json!({"metadata": {"uid": "app-uid"}}));
+        it.selects("prod");
         it.available("True");
         let labels = json!({
             labels::MANAGED_BY: labels::MANAGED_BY_VALUE, labels::CLUSTER_NAME: "acme", labels::CLUSTER_NAMESPACE: TEAM,
@@ -80,10 +90,22 @@ impl Fixture {
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         });
         let cluster = json!({
-            "apiVersion": "berth.dev/v1alpha1", "kind": "Cluster", "metadata": {"uid": "cluster-uid"},
+            "apiVersion": "berth.dev/v1alpha1", "kind": "Cluster",
+            "metadata": {"uid": "cluster-uid", "labels": {"env": "prod"}},
             "spec": {"version": "1.36.3"}, "status": {"conditions": [condition]},
         });
         self.put(&self.target().cluster.clone(), cluster);
+    }
+
+    /// Its App is for `Cluster`s with that label; its own has `prod`.
+    fn selects(&mut self, env: &str) {
+        let app = json!({
+            "apiVersion": "berth.dev/v1alpha1", "kind": "App", "metadata": {"uid": "app-uid"},
+            "spec": {
+                "clusterSelector": {"matchLabels": {"env": env}}, "chart": {"oci": "oci://reg/web", "version": "1.0.0"},
+            },
+        });
+        self.put(&self.target().app.clone(), app);
     }
 
     fn epoch(&mut self, epoch: i64) {
@@ -169,12 +191,20 @@ impl Fixture {
     }
 
     fn deployed(&mut self, revision: i64) {
+        let Some(Task::Deploy(task)) = self.task() else { panic!("{:?}", self.job()) };
         self.ends(&Outcome::Deployed(Deployed {
             revision,
             chart: "web".into(),
             version: "1.0.0".into(),
+            manifest_digest: format!("digest-{revision}"),
+            epoch: task.epoch,
             ..Deployed::default()
         }));
+    }
+
+    /// The digest of what was deployed last, as its Job is told.
+    fn told(&self) -> Option<String> {
+        self.task().expect("a Job").release().recorded.clone().map(|recorded| recorded.manifest_digest)
     }
 
     fn fails(&mut self) {
@@ -237,6 +267,59 @@ fn the_pod_has_no_token_and_is_restricted_and_its_certificate_lives_for_an_hour(
 }
 
 #[test]
+fn what_helm_may_take_its_job_may_and_its_certificate_outlives_that() {
+    for (timeout, on_failure, seconds) in
+        [(300, OnFailure::Keep, 3000), (1200, OnFailure::Keep, 5460), (1200, OnFailure::Rollback, 9120)]
+    {
+        let mut it = Fixture::new();
+        it.change(|release| (release.timeout_seconds, release.on_failure) = (timeout, on_failure));
+        it.reconcile();
+        let planned = InstallationPlanner::plan(it.input());
+        let secret =
+            planned.plan.actions().find_map(|a| if let Action::Secret(s) = a { Some(s.clone()) } else { None });
+        let secret = secret.expect("a Secret beside the Job");
+        let [berth_plan::SecretEntry::Kubeconfig { spec, .. }] = &secret.entries[..] else { panic!("{secret:?}") };
+        assert!(spec.lifetime.as_secs() >= seconds + 600, "{:?}", spec.lifetime);
+        it.settle();
+        assert_eq!(it.job().unwrap()["spec"]["activeDeadlineSeconds"], seconds);
+        // One that began is not given up sooner since the field was changed.
+        it.change(|release| (release.timeout_seconds, release.on_failure) = (10, OnFailure::Keep));
+        it.now += SignedDuration::from_secs(seconds);
+        it.settle();
+        assert!(it.says().starts_with("Running"), "{}", it.says());
+    }
+}
+
+/// Helm's own record is in the tenant, where others write.
+#[test]
+fn each_job_is_told_what_was_deployed_last_until_the_tenant_is_restored() {
+    let mut it = Fixture::new();
+    it.settle();
+    assert_eq!(it.told(), None, "nobody knows what is there");
+    it.deployed(1);
+    it.settle();
+    it.change(|release| release.wait = true);
+    it.settle();
+    assert_eq!(it.told().as_deref(), Some("digest-1"));
+    it.fails();
+    it.settle();
+    it.now += SignedDuration::from_mins(1);
+    it.settle();
+    assert_eq!(it.told().as_deref(), Some("digest-1"), "what failed is no base of anything");
+    // A restore while the Job runs: what it says is of before.
+    it.deployed(2);
+    it.epoch(2);
+    it.settle();
+    assert_eq!(it.told(), None, "Helm's record is that of the backup");
+    it.deployed(1);
+    it.settle();
+    delete(&mut it);
+    it.settle();
+    assert!(matches!(it.task(), Some(Task::Uninstall(_))), "{:?}", it.task());
+    assert_eq!(it.told().as_deref(), Some("digest-1"));
+}
+
+#[test]
 fn a_change_of_the_spec_of_a_secret_or_of_the_epoch_has_another_job() {
     let secret = ObjectKey::namespaced(Kind::Secret, "berth-system", "passwords");
     let hold = |it: &mut Fixture, value: &str| {
@@ -244,7 +327,11 @@ fn a_change_of_the_spec_of_a_secret_or_of_the_epoch_has_another_job() {
         it.observed.secrets.insert(secret.clone(), SecretFacts::read(APP_SECRET, &data).into());
     };
     let mut it = Fixture::new();
-    let from = AppValues { secret_ref: AppSecret { name: "passwords".into() }, key: "values.yaml".into() };
+    let from = AppValues {
+        secret_ref: Some(AppSecret { name: "passwords".into() }),
+        key: "values.yaml".into(),
+        ..AppValues::default()
+    };
     it.change(|release| release.values_from = vec![from]);
     it.settle();
     let missing =
@@ -271,6 +358,57 @@ fn a_change_of_the_spec_of_a_secret_or_of_the_epoch_has_another_job() {
     }
     let text = serde_json::to_string(&it.object.status).unwrap();
     assert!(!text.contains("a: 2"), "{text}");
+}
+
+fn from_config_map(release: &mut AppRelease) {
+    let named = |name: &str, optional| Some(AppConfigMap { name: name.into(), optional });
+    let from = |config_map_ref, key: &str| AppValues { config_map_ref, key: key.into(), ..AppValues::default() };
+    release.values_from = vec![from(named("sizes", false), "k"), from(named("more", true), "values.yaml")];
+}
+
+#[test]
+fn values_of_config_maps_are_those_that_the_app_read_and_count_by_their_place() {
+    let mut it = Fixture::new();
+    it.change(|release| {
+        from_config_map(release);
+        let secret = Some(AppSecret { name: "passwords".into() });
+        release
+            .values_from
+            .insert(1, AppValues { secret_ref: secret, key: "values.yaml".into(), ..AppValues::default() });
+    });
+    let secret = ObjectKey::namespaced(Kind::Secret, "berth-system", "passwords");
+    let data = BTreeMap::from([("values.yaml".to_owned(), b"a: 1".to_vec())]);
+    it.observed.secrets.insert(secret, SecretFacts::read(APP_SECRET, &data).into());
+    it.settle();
+    let waits = "Waiting False Waiting: waiting for App berth-system/web to say what is in key k of ConfigMap sizes";
+    assert_eq!(it.says(), waits);
+    let read = |values: &str| vec![ReadValues { name: "sizes".into(), key: "k".into(), values: values.into() }];
+    let mut revision = 0;
+    for (values, size) in [(r#"{"size":1,"none":null}"#, 1), (r#"{"size":2,"none":null}"#, 2)] {
+        it.object.spec.config_maps = read(values);
+        it.change(|_| {});
+        it.settle();
+        let Some(Task::Deploy(task)) = it.task() else { panic!("{}", it.says()) };
+        let plain: Vec<_> = task.plain.iter().map(|one| (one.at, Value::from(one.values.clone()))).collect();
+        assert_eq!(plain, [(0, json!({"size": size, "none": null})), (2, json!({}))]);
+        assert_eq!(task.value_files, 3);
+        revision += 1;
+        it.deployed(revision);
+        it.settle();
+    }
+    // The same values, read anew.
+    it.object.spec.digest = "another".into();
+    it.change(|_| {});
+    it.settle();
+    assert!(it.job().is_none() && it.says().starts_with("Deployed True AsExpected: revision 2"), "{}", it.says());
+    it.object.spec.config_maps = vec![];
+    it.change(|_| {});
+    it.settle();
+    assert!(it.job().is_none(), "it is never upgraded to no values");
+    it.object.spec.config_maps = read("no JSON");
+    it.change(|_| {});
+    it.settle();
+    assert_eq!(it.says(), waits);
 }
 
 #[test]
@@ -369,12 +507,35 @@ fn no_job_begins_while_a_pod_of_an_earlier_one_may_work() {
     it.put(&key, json!({"metadata": {"labels": labels}, "status": {"phase": "Running"}}));
     it.settle();
     assert!(it.job().is_none() && it.says().contains("of an earlier Job to end"), "{}", it.says());
+    // Its node is down: the pod is Running for ever, as far as is known.
+    let live = it.observed.objects.get_mut(&key).unwrap();
+    live["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:30Z".into();
+    live["spec"] = json!({"nodeName": "worker-7"});
+    it.now = "2026-01-31T12:01:00Z".parse().unwrap();
+    assert!(
+        it.settle().plan.for_platform.is_empty() && it.says().ends_with("of an earlier Job to end"),
+        "{}",
+        it.says()
+    );
+    it.now = "2026-01-31T12:01:30Z".parse().unwrap();
+    let told = it.settle().plan.for_platform;
+    let home = it.target().home;
+    assert_eq!(
+        told,
+        [format!(
+            "Pod {home}/old was to be gone by 2026-01-31T12:00:30Z, and node worker-7 does not say that it is. Confirm that this machine is off, and then: kubectl delete node worker-7"
+        )]
+    );
+    assert!(it.says().contains(&format!("kubectl -n {home} get pod old -o wide")), "{}", it.says());
+    assert!(!it.says().contains("worker-7"), "which nodes there are is not the team's");
     it.observed.objects.get_mut(&key).unwrap()["status"]["phase"] = "Failed".into();
     it.settle();
     assert!(it.job().is_some());
 }
 
+/// Its App is for others by now.
 fn delete(it: &mut Fixture) {
+    it.selects("test");
     let at = serde_json::from_value(json!("2026-01-31T12:00:00Z")).unwrap();
     it.object.metadata.deletion_timestamp = Some(at);
 }
@@ -421,6 +582,153 @@ fn a_tenant_that_is_gone_is_not_asked() {
         gone(&mut it);
         delete(&mut it);
         assert!(it.settle().plan.finished && it.job().is_none(), "{}", it.says());
+    }
+}
+
+/// By a changed Secret, a restore or a retry a Job would fetch by its tag what that registry has by now.
+#[test]
+fn from_a_source_that_was_withdrawn_nothing_is_pulled_and_what_is_there_stays() {
+    let mut it = Fixture::new();
+    it.object.spec.app.namespace = TEAM.into();
+    it.selects("prod");
+    it.settings.apps.sources = vec!["oci://reg/*".into()];
+    it.settle();
+    it.deployed(1);
+    it.settle();
+    it.settings.apps.sources.clear();
+    assert!(it.settle().plan.is_empty());
+    assert!(it.says().starts_with("Deployed True"), "{}", it.says());
+    it.epoch(2);
+    it.settle();
+    assert_eq!(
+        it.says(),
+        "Waiting False NotAllowed: spec.chart of App team-a/web: charts from oci://reg/web are not allowed in this namespace: none is. Set another one, or ask the platform team to add it to writers.apps.sources in the values of Berth's chart. What is installed stays as it is"
+    );
+    assert_eq!((it.jobs, it.object.status.as_ref().unwrap().release.as_ref().unwrap().revision), (1, 1));
+    delete(&mut it);
+    it.settle();
+    assert!(matches!(it.task(), Some(Task::Uninstall(_))), "nothing is pulled for that");
+}
+
+/// Its App and its `Cluster` are not seen, and neither is gone.
+#[test]
+fn while_something_may_not_be_read_nothing_is_deleted_and_nothing_let_go() {
+    let hide: [&dyn Fn(&mut Fixture); 3] = [&|_| {}, &|it| drop(it.observed.objects.remove(&it.target().app)), &|it| {
+        drop(it.observed.objects.remove(&it.target().cluster));
+    }];
+    for deleted in [false, true] {
+        for hide in hide {
+            let mut it = Fixture::new();
+            it.settle();
+            it.deployed(1);
+            it.settle();
+            if deleted {
+                delete(&mut it);
+            }
+            it.change(|release| release.wait = true);
+            hide(&mut it);
+            it.observed.denied = true;
+            let before = it.object.status.clone().unwrap();
+            let planned = InstallationPlanner::plan(it.input());
+            assert!(planned.plan.is_empty() && !planned.plan.finished, "{:?}", planned.plan);
+            let why = berth_plan::Failure {
+                reason: conditions::Reason::PermissionDenied,
+                message: "get Job: no".into(),
+                in_tenant: false,
+            };
+            it.object.status = Some(InstallationPlanner::status(it.input(), &planned, Some(&why)));
+            assert_eq!(it.says(), "Deployed False PermissionDenied: get Job: no");
+            let status = it.object.status.clone().unwrap();
+            assert_eq!((status.observed_generation, status.release), (before.observed_generation, before.release));
+        }
+    }
+}
+
+/// Rights go before what they are for.
+#[test]
+fn a_control_plane_namespace_that_ends_with_its_cluster_holds_no_installation() {
+    let mut it = Fixture::new();
+    it.settle();
+    delete(&mut it);
+    let [cluster, namespace] = [it.target().cluster, it.target().namespace()];
+    it.observed.objects.retain(|key, _| *key != cluster && key.kind != Kind::Job && key.kind != Kind::Secret);
+    it.observed.objects.get_mut(&namespace).unwrap()["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z".into();
+    it.observed.denied = true;
+    assert!(InstallationPlanner::plan(it.input()).plan.finished);
+}
+
+/// A label that is back after a minute, in a tenant that sleeps, is no reason to uninstall anything once it wakes.
+#[test]
+fn an_uninstallation_that_has_not_begun_is_taken_back() {
+    let asleep = || {
+        let mut it = Fixture::new();
+        it.settle();
+        it.deployed(1);
+        it.settle();
+        it.available("False");
+        delete(&mut it);
+        assert!(!it.settle().plan.finished);
+        assert!(it.says().ends_with("waiting for Cluster team-a/acme to be available: it sleeps"), "{}", it.says());
+        it
+    };
+    let mut it = asleep();
+    it.selects("prod");
+    assert!(it.settle().plan.finished && it.jobs == 1, "nobody waits for the tenant");
+
+    let mut it = asleep();
+    it.available("True");
+    it.reconcile();
+    it.selects("prod");
+    it.settle();
+    assert!(matches!(it.task(), Some(Task::Uninstall(_))), "it is on record, so a Job may have been made");
+    it.fails();
+    it.settle();
+    it.now += SignedDuration::from_mins(1);
+    it.settle();
+    assert!(matches!(it.task(), Some(Task::Uninstall(_))), "what is half gone is uninstalled to the end");
+    it.ends(&Outcome::Uninstalled);
+    assert!(it.settle().plan.finished);
+
+    // An App that is being deleted, another one of that name, and one that nobody can read.
+    let app = |change: fn(&mut Value)| {
+        let mut it = asleep();
+        it.selects("prod");
+        change(it.observed.objects.get_mut(&it.target().app).unwrap());
+        assert!(!it.settle().plan.finished);
+        it.says()
+    };
+    let sleeps = "waiting for Cluster team-a/acme to be available: it sleeps";
+    assert!(app(|app| app["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z".into()).ends_with(sleeps));
+    assert!(app(|app| app["metadata"]["uid"] = "another".into()).ends_with(sleeps));
+    assert!(app(|app| app["spec"]["chart"] = 1.into()).ends_with("App berth-system/web, which cannot be read"));
+}
+
+/// By a cluster-admin, to have it begin anew.
+#[test]
+fn one_that_somebody_deletes_alone_is_not_uninstalled_and_its_job_is_stopped() {
+    let mut it = Fixture::new();
+    it.settle();
+    assert!(it.task().is_some());
+    delete(&mut it);
+    it.selects("prod");
+    assert!(it.settle().plan.finished);
+    assert_eq!((it.jobs, it.job()), (1, None));
+}
+
+/// A protected `Cluster` stays there with all that it has.
+#[test]
+fn the_end_of_a_teams_namespace_uninstalls_nothing() {
+    for amid in [false, true] {
+        let mut it = Fixture::new();
+        it.settle();
+        if !amid {
+            it.deployed(1);
+            it.settle();
+        }
+        delete(&mut it);
+        it.observed.team_namespace_ends = true;
+        assert!(it.settle().plan.finished);
+        assert_eq!((it.jobs, it.job()), (1, None), "the one that installed it");
     }
 }
 

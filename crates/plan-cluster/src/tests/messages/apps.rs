@@ -1,7 +1,7 @@
 //! Situations of a tenant that is required to have an App.
 
 use super::*;
-use crate::tests::apps::{installation_says, requires};
+use crate::tests::apps::{installation_says, is_deleted, requires};
 
 pub(super) const APPS: &[Case] = &[
     ("an App that it has to have has not come to it", |f| requires(f, |_| {})),
@@ -12,6 +12,22 @@ pub(super) const APPS: &[Case] = &[
                 "message": "spec.chart: charts from oci://reg/net are not allowed in this namespace: none is. Set another one, or ask the platform team to add it to writers.apps.sources in the values of Berth's chart",
             }]});
         });
+    }),
+    ("an App that it has to have is held back by failures elsewhere", |f| {
+        requires(f, |app| {
+            app["status"] = json!({"observedGeneration": 1, "conditions": [{
+                "type": "Ready", "status": "False", "reason": "AppFailed", "lastTransitionTime": "2026-01-01T00:00:00Z",
+                "message": "failed in team-b/beta",
+            }]});
+        });
+    }),
+    ("an App that it has to have is being uninstalled", |f| {
+        requires(f, |_| {});
+        installation_says(f, "Deleting", Some(1), "");
+        let name = names::app_installation("berth-system", "net", "acme");
+        let key = ObjectKey::namespaced(Kind::AppInstallation, "team-a", name);
+        let live = f.world.observed.objects.get_mut(&key).unwrap();
+        live["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
     }),
     ("an App that it has to have is about to come", |f| {
         requires(f, |_| {});
@@ -25,6 +41,11 @@ pub(super) const APPS: &[Case] = &[
     ("an App that it has to have fails", |f| {
         requires(f, |_| {});
         installation_says(f, "Failed", None, "INSTALLATION FAILED: no");
+    }),
+    ("an App that it has to have is being uninstalled", |f| {
+        requires(f, |_| {});
+        installation_says(f, "Deployed", Some(1), "revision 1");
+        is_deleted(f);
     }),
     ("a change of an App that it has to have is on its way", |f| {
         requires(f, |_| {});

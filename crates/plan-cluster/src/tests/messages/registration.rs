@@ -1,6 +1,6 @@
 //! Situations of a tenant that Argo CD is to know.
 
-use super::super::registration::{argo_cd, ask, live, nothing_there, registered};
+use super::super::registration::{argo_cd, ask, ends, live, nothing_there, registered};
 use super::*;
 use berth_api::cluster::Registration;
 use berth_plan::observed::Registered;
@@ -26,6 +26,13 @@ fn is_off(f: &mut Fixture) {
 
 fn source() -> ObjectKey {
     Fixture::key(Kind::Secret, names::ARGOCD_KUBECONFIG)
+}
+
+fn deleted(f: &mut Fixture) {
+    f.cluster.spec.deletion.protected = false;
+    f.cluster.metadata.deletion_timestamp = Some(Time(f.world.now));
+    f.world.observed.published = Published::Absent;
+    f.world.observed.objects.clear();
 }
 
 pub(super) fn situations() -> Vec<(&'static str, Fixture)> {
@@ -74,6 +81,15 @@ pub(super) fn situations() -> Vec<(&'static str, Fixture)> {
         is_off(f);
         planned(f);
     });
+    add("somebody deletes the Secret in Argo CD's namespace, and somebody's finalizer keeps it", of(), |f| {
+        ends(f);
+        f.reconcile();
+    });
+    add("spec.registration.argoCD is gone, and somebody's finalizer keeps the Secret", of(), |f| {
+        is_off(f);
+        ends(f);
+        f.reconcile();
+    });
     add("spec.registration.argoCD is gone, and rights in the tenant are left, whose API does not answer", of(), |f| {
         is_off(f);
         nothing_there(f);
@@ -91,11 +107,13 @@ pub(super) fn situations() -> Vec<(&'static str, Fixture)> {
         f.hold();
         f.reconcile();
     });
+    add("deletion: somebody's finalizer keeps the Secret in Argo CD's namespace", of(), |f| {
+        deleted(f);
+        ends(f);
+        planned(f);
+    });
     add("deletion: Argo CD's namespace does not answer", of(), |f| {
-        f.cluster.spec.deletion.protected = false;
-        f.cluster.metadata.deletion_timestamp = Some(Time(f.world.now));
-        f.world.observed.published = Published::Absent;
-        f.world.observed.objects.clear();
+        deleted(f);
         f.world.observed.registered =
             Registered::Failed("patch Secret argocd/berth-acme-9201d5e7: no answer within 5s".into());
         planned(f);

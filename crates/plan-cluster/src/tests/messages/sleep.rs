@@ -78,6 +78,7 @@ pub(super) fn situations() -> Vec<(&'static str, Fixture)> {
             etcd["status"]["conditions"][0]["message"] = "etcd-2: it does not answer".into();
         }),
         held("it is to sleep, and a backup is taken", |f| f.pods_of(names::ETCD_BACKUP, Some("Running"))),
+        held("it is to sleep, and an app is installed", |f| f.pods_of(names::APPS, Some("Running"))),
         (
             "it is to sleep, and a release is rolled out",
             with_status(|status| {

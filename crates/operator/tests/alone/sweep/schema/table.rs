@@ -191,7 +191,7 @@ impl Samples for Backups {
             "subjects[].name" => vec![json!("jane-{n}"), json!("jane@example.com")],
             "role" => vec![json!("Viewer"), json!("audit.all")],
             "namespaces[]" => vec![json!("web-{n}")],
-            "expiresAt" => vec![json!("2026-12-01T18:00:00Z"), json!("2026-12-01T18:00:00+01:00")],
+            "expiresAt" => vec![json!("2026-12-01T18:00:00Z"), json!("9998-12-31T23:59:59.5Z")],
             _ => vec![],
         }
     }
