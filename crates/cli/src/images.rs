@@ -1,7 +1,6 @@
 //! `images`: what has to be in a mirror.
 
 mod apps;
-mod helm;
 mod manifests;
 
 pub(crate) use apps::run as of_apps;

@@ -9,6 +9,7 @@ mod adopt;
 mod age;
 mod apps;
 mod args;
+mod charts;
 mod complete;
 mod confirm;
 mod connect;

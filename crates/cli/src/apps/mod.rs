@@ -1,6 +1,8 @@
 //! `apps`: how far Apps are in which `Cluster`s, and the values that each gets.
 
 mod config_maps;
+mod foresee;
+mod objects;
 mod plan;
 mod render;
 

@@ -1,9 +1,12 @@
 //! What another rendering of a chart changes: objects, and the pods that are replaced for it.
 
+use crate::paint::{faint, good, safe, warn};
 use crate::plan::paths;
+use berth_api::app::AppRelease;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 /// Kinds whose pods are replaced when their template changes.
 const ROLLED: [&str; 3] = ["DaemonSet", "Deployment", "StatefulSet"];
@@ -30,6 +33,17 @@ pub(super) struct Change {
     pub(super) anew: bool,
 }
 
+/// Of one `Cluster`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Foreseen {
+    /// Objects that change.
+    pub(super) objects: Vec<Change>,
+    /// Why they cannot be said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) problem: Option<String>,
+}
+
 /// What is another one when the release goes from the objects `old` to `new`. `again`: `new`, rendered once more. Objects without a
 /// namespace are in `namespace`, or in none.
 pub(super) fn changes(old: &[Value], new: &[Value], again: &[Value], namespace: &str) -> Vec<Change> {
@@ -52,6 +66,57 @@ pub(super) fn changes(old: &[Value], new: &[Value], again: &[Value], namespace: 
         }
     };
     names.into_iter().filter_map(change).collect()
+}
+
+/// The namespace of a release.
+pub(super) fn namespace(release: &AppRelease) -> &str {
+    release.namespace.as_deref().unwrap_or("default")
+}
+
+/// The objects of a list, or the one. What has no name gets another one each time.
+pub(super) fn flat(object: Value) -> Vec<Value> {
+    let is_list = object["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
+    match object["items"].as_array().filter(|_| is_list) {
+        Some(items) => items.iter().cloned().flat_map(flat).collect(),
+        None if object["metadata"]["name"].is_string() => vec![object],
+        None => vec![],
+    }
+}
+
+/// A block for each set of changes, with the `Cluster`s that have it: most have the same.
+pub(super) fn text(all: &[(&str, &Foreseen)]) -> String {
+    let mut blocks: Vec<(Vec<&str>, &Foreseen)> = vec![];
+    for (cluster, of) in all {
+        match blocks.iter_mut().find(|(_, known)| known == of) {
+            Some((clusters, _)) => clusters.push(cluster),
+            None => blocks.push((vec![cluster], of)),
+        }
+    }
+    blocks.iter().map(|(clusters, of)| format!("\n{}\n{}", safe(&clusters.join(", ")), block(of))).collect()
+}
+
+fn block(of: &Foreseen) -> String {
+    if let Some(problem) = &of.problem {
+        return format!("  {} {}\n", warn("not known:"), safe(problem));
+    }
+    if of.objects.is_empty() {
+        return format!("  {}\n", good("no object changes"));
+    }
+    let line = |change: &Change| {
+        let what = match change.what {
+            What::Create => "create",
+            What::Change => "change",
+            What::Delete => "delete",
+        };
+        let restarts = if change.restarts { format!("  {}", warn("its pods restart")) } else { String::new() };
+        let anew = if change.anew { "  made anew at each rendering" } else { "" };
+        let mut text = format!("  {what} {}{restarts}{anew}\n", safe(&change.object));
+        for difference in &change.differences {
+            let _ = writeln!(text, "    {}", faint(difference));
+        }
+        text
+    };
+    of.objects.iter().map(line).collect()
 }
 
 /// By kind, group, namespace and name, as a person reads them.
@@ -108,7 +173,8 @@ mod tests {
 
     #[test]
     fn objects_come_change_and_go_and_pods_restart_by_their_template_alone() {
-        let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "x"}});
+        let map =
+            |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "x"}});
         let old = [workload("Deployment", "a:1", 1), workload("DaemonSet", "a:1", 1), map("gone"), map("same")];
         let new = [workload("Deployment", "a:2", 1), workload("DaemonSet", "a:1", 2), map("new"), map("same")];
         let found = changes(&old, &new, &new, "shop");
@@ -129,12 +195,26 @@ mod tests {
     }
 
     #[test]
+    fn clusters_with_the_same_changes_have_one_block() {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}});
+        let list = json!({"kind": "ConfigMapList", "items": [map, {"kind": "X"}]});
+        let objects = changes(&[], &flat(list), &[], "shop");
+        let (same, other) =
+            (Foreseen { objects, problem: None }, Foreseen { problem: Some("no chart".into()), ..Foreseen::default() });
+        let text = text(&[("team-a/a", &same), ("team-a/b", &other), ("team-a/c", &same)]);
+        let expected = "\nteam-a/a, team-a/c\n  create ConfigMap shop/m  made anew at each rendering\n\nteam-a/b\n  not known: no chart\n";
+        assert_eq!(crate::paint::plain(&text), expected);
+    }
+
+    #[test]
     fn what_is_left_out_is_said_and_values_of_secrets_are_not() {
-        let map = |data: &Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": data});
+        let map =
+            |data: &Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": data});
         let (old, new) = (map(&json!({"a": "1", "b": "2"})), map(&json!({"a": "1"})));
         let found = changes(&[old], std::slice::from_ref(&new), std::slice::from_ref(&new), "shop");
         assert_eq!(found[0].differences, [".data.b: removed"]);
-        let secret = |text: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"k": text}});
+        let secret =
+            |text: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"k": text}});
         let found = changes(&[secret("b2xk")], &[secret("bmV3")], &[secret("b3RoZXI=")], "shop");
         assert_eq!((found[0].differences.clone(), found[0].anew), (vec![".data differs".to_owned()], true));
     }

@@ -1,7 +1,9 @@
-//! `apps plan`: which `Cluster`s an App would reach, and which charts change there.
+//! `apps plan`: which `Cluster`s an App would reach, which charts change there, and which objects.
 
+use super::foresee::foresee;
+use super::objects::Foreseen;
 use super::render::{of_file_or_stored, wanted};
-use super::{list, read_config_maps};
+use super::{list, named, objects, read_config_maps};
 use crate::access::Access;
 use crate::args::apps::Plan;
 use crate::outcome::Outcome;
@@ -36,6 +38,9 @@ struct Change {
     /// The chart that it was given last.
     from: Option<String>,
     to: Option<String>,
+    /// What changes in the tenant. None: nobody asked for it.
+    #[serde(flatten)]
+    foreseen: Option<Foreseen>,
 }
 
 pub(super) async fn run(access: &Access, args: &Plan, namespace: Option<&str>) -> anyhow::Result<Outcome> {
@@ -43,15 +48,44 @@ pub(super) async fn run(access: &Access, args: &Plan, namespace: Option<&str>) -
     let operator = &*args.operator_namespace;
     let read = read_config_maps(access, &app).await?;
     let newest = app::newest(&app, config_maps::digest(&app.spec.release, &read).as_deref());
-    let clusters = wanted(access, &app, operator).await?;
+    let mut clusters = wanted(access, &app, operator).await?;
     let (scope, selector) = (app::scope(&app, operator), app::selector(&app));
-    let there = list(access, Kind::AppInstallation, scope, Some(&selector)).await?;
-    let all = changes(&app, &newest, &clusters, &there);
+    let mut there: Vec<AppInstallation> = list(access, Kind::AppInstallation, scope, Some(&selector)).await?;
+    let asked: Vec<_> = args.cluster.iter().map(|cluster| named(access, cluster)).collect();
+    let is_asked =
+        |namespace: &str, name: &str| asked.is_empty() || asked.iter().any(|of| (&*of.0, &*of.1) == (namespace, name));
+    clusters.retain(|key, _| is_asked(key.namespace.as_deref().unwrap_or_default(), &key.name));
+    there.retain(|it| is_asked(&it.namespace().unwrap_or_default(), &it.spec.cluster.name));
+    let mut all = changes(&app, &newest, &clusters, &there);
+    if args.objects {
+        let changed = |change: &&mut Change| matches!(change.what, What::Install | What::Upgrade);
+        let of = |change: &Change| {
+            let key = |it: &AppInstallation| format!("{}/{}", it.namespace().unwrap_or_default(), it.spec.cluster.name);
+            let cluster = clusters.iter().find(|(key, _)| shown(key) == change.cluster).map(|(_, cluster)| cluster);
+            Some((cluster?, there.iter().find(|it| key(it) == change.cluster)))
+        };
+        let changed: Vec<&mut Change> = all.iter_mut().filter(changed).collect();
+        let places: Vec<_> = changed.iter().map(|change| of(change)).collect();
+        let found = foresee(access, args, (&app, &read), places).await?;
+        for (change, found) in changed.into_iter().zip(found) {
+            change.foreseen = found;
+        }
+    }
     if all.is_empty() {
         output::note("it is for no Cluster");
     }
-    output::show(args.output, &all, || table(&all))?;
+    output::show(args.output, &all, || table(&all) + &objects::text(&told(&all)))?;
     Ok(Outcome::done_if(all.iter().all(|change| change.what == What::Nothing)))
+}
+
+/// As people read it.
+fn shown(key: &ObjectKey) -> String {
+    format!("{}/{}", key.namespace.as_deref().unwrap_or_default(), key.name)
+}
+
+/// What is to be told of each `Cluster`.
+fn told(all: &[Change]) -> Vec<(&str, &Foreseen)> {
+    all.iter().filter_map(|change| Some((&*change.cluster, change.foreseen.as_ref()?))).collect()
 }
 
 /// `newest`: the digest of what the App says now.
@@ -72,7 +106,8 @@ fn changes(app: &App, newest: &str, clusters: &BTreeMap<ObjectKey, Cluster>, the
         let labels = |cluster: &Cluster| cluster.metadata.labels.clone().unwrap_or_default();
         let wave = cluster.map(|cluster| app::wave_of(&app.spec, &labels(cluster)) + 1);
         Change {
-            cluster: format!("{}/{}", key.namespace.as_deref().unwrap_or_default(), key.name),
+            cluster: shown(key),
+            foreseen: None,
             what,
             wave: wave.filter(|_| !app.spec.waves.is_empty()),
             from: it.map(|it| chart(&it.spec.release)),

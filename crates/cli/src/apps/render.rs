@@ -8,7 +8,7 @@ use crate::output;
 use crate::paint::safe;
 use crate::plan::image_registry;
 use anyhow::bail;
-use berth_api::app::ReadValues;
+use berth_api::app::{AppRelease, ReadValues};
 use berth_api::{App, Cluster};
 use berth_plan_apps::app;
 use berth_plan_apps::values::{self, Problem, TenantFacts, config_maps};
@@ -34,17 +34,7 @@ pub(super) async fn run(access: &Access, args: &Render, namespace: Option<&str>)
     let app = of_file_or_stored(access, args.file.as_deref(), args.app.as_deref(), namespace).await?;
     let clusters = clusters(access, args, &app).await?;
     let release = &app.spec.release;
-    // Nobody needs to read the operator's flags for what is not said.
-    let reads_registry = release.values_template.as_ref().is_some_and(|text| text.contains("imageRegistry"));
-    let mut registry = String::new();
-    if reads_registry {
-        match image_registry(&access.io, &args.operator_namespace).await {
-            Some(found) => registry = found,
-            None => output::note(
-                "the operator's Deployment cannot be read: cluster.imageRegistry is that of the Cluster, or empty",
-            ),
-        }
-    }
+    let registry = registry(access, release, &args.operator_namespace).await;
     let read = read_config_maps(access, &app).await?;
     let all: Vec<Rendered> = clusters.iter().map(|cluster| rendered(&app, &read, cluster, &registry)).collect();
     if all.is_empty() {
@@ -57,6 +47,20 @@ pub(super) async fn run(access: &Access, args: &Render, namespace: Option<&str>)
     }
     output::show(args.output, &all, || documents(&all))?;
     Ok(Outcome::done_if(all.iter().all(|one| one.problem.is_none())))
+}
+
+/// The registry that the operator gives tenants without one of their own, if that is said anywhere.
+pub(super) async fn registry(access: &Access, release: &AppRelease, operator: &str) -> String {
+    // Nobody needs to read the operator's flags for what is not said.
+    if !release.values_template.as_ref().is_some_and(|text| text.contains("imageRegistry")) {
+        return String::new();
+    }
+    image_registry(&access.io, operator).await.unwrap_or_else(|| {
+        output::note(
+            "the operator's Deployment cannot be read: cluster.imageRegistry is that of the Cluster, or empty",
+        );
+        String::new()
+    })
 }
 
 /// The App in a file, or as stored. `namespace`: the one that was asked for.

@@ -59,13 +59,9 @@ pub(crate) struct Plan {
     /// Only in this Cluster; several times for several. As `<namespace>/<name>` if it is in another namespace.
     #[arg(long, value_name = "CLUSTER")]
     pub(crate) cluster: Vec<String>,
-    /// Also show which objects change in the tenants, and whose pods restart. Charts are rendered here, by your own Helm, with the login that it
-    /// has; values of Secrets, and what a chart looks up in a tenant, are not in it.
+    /// Also show which objects change in the tenants, and whose pods restart. Charts are rendered here, by your own `helm`, with its logins; values of Secrets, and what a chart looks up in a tenant, are not in it.
     #[arg(long)]
     pub(crate) objects: bool,
-    /// The Helm that renders charts.
-    #[arg(long, default_value = "helm", value_name = "PROGRAM", requires = "objects")]
-    pub(crate) helm: PathBuf,
     /// Namespace of the operator, whose Apps are for Clusters of all namespaces.
     #[arg(long, default_value = "berth-system", value_name = "NAMESPACE")]
     pub(crate) operator_namespace: String,

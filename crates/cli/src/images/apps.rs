@@ -1,10 +1,10 @@
 //! Images of Apps: of their charts, rendered with the values of each Cluster.
 
-use super::helm::{Helm, Release};
 use super::{lines, manifests};
 use crate::access::{Access, namespace_of, object_in};
 use crate::apps::{list, named, read_config_maps, stored, wanted};
 use crate::args::{Images, ImagesOf, Meta};
+use crate::charts::{Helm, Release};
 use crate::outcome::Outcome;
 use crate::output;
 use anyhow::{Context as _, anyhow, bail};

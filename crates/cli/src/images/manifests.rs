@@ -1,7 +1,7 @@
 //! Images in what a chart renders.
 
+use crate::charts::documents;
 use serde_json::Value;
-use serde_saphyr::DuplicateKeyPolicy;
 use std::collections::BTreeSet;
 
 /// Lists of containers in the spec of a pod.
@@ -10,29 +10,10 @@ const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContain
 /// Those of all pod specs, wherever these are: also within a List, or in the custom resource of another controller. Err: what is no YAML.
 pub(super) fn images(text: &str) -> Result<BTreeSet<String>, String> {
     let mut all = BTreeSet::new();
-    for document in documents(text) {
-        // As kubectl takes it.
-        let options = serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins };
-        let read = serde_saphyr::from_str_with_options::<Value>(&document, options);
-        collect(&read.map_err(|error| error.to_string())?, &mut all);
+    for document in documents(text)? {
+        collect(&document, &mut all);
     }
     Ok(all)
-}
-
-/// One after the other: a chart may render more than one document's worth of what a parser takes at once.
-fn documents(text: &str) -> Vec<String> {
-    let mut all = vec![String::new()];
-    for line in text.lines() {
-        if line == "---" || line.starts_with("--- ") {
-            all.push(String::new());
-        } else if let Some(last) = all.last_mut() {
-            last.push_str(line);
-            last.push('\n');
-        }
-    }
-    let says = |document: &String| document.lines().any(|line| !line.trim().is_empty() && !line.starts_with('#'));
-    all.retain(says);
-    all
 }
 
 fn collect(value: &Value, all: &mut BTreeSet<String>) {

@@ -2,7 +2,7 @@
 
 mod foresee;
 mod operator;
-mod paths;
+pub(crate) mod paths;
 mod report;
 mod show;
 

@@ -11,7 +11,7 @@ const SHORT: usize = 60;
 const LONG: usize = 120;
 
 /// Paths of `want` that `live` does not say, with both values where they are short.
-pub(super) fn differences(live: &Value, want: &Value) -> Vec<String> {
+pub(crate) fn differences(live: &Value, want: &Value) -> Vec<String> {
     let mut all = vec![];
     walk(live, want, "", &mut all);
     // The digest of the rest says nothing beside the rest.

@@ -11,29 +11,29 @@ use tempfile::TempDir;
 
 /// Helm, and where charts are kept meanwhile.
 #[derive(Debug)]
-pub(super) struct Helm {
+pub(crate) struct Helm {
     scratch: TempDir,
 }
 
 /// What of a release decides what it renders.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Release<'a> {
-    pub(super) name: &'a str,
-    pub(super) namespace: &'a str,
+pub(crate) struct Release<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) namespace: &'a str,
     /// Kubernetes' version.
-    pub(super) version: String,
+    pub(crate) version: String,
 }
 
 impl Helm {
     /// An error if there is none.
-    pub(super) fn find() -> anyhow::Result<Self> {
+    pub(crate) fn find() -> anyhow::Result<Self> {
         let helm = Self { scratch: tempfile::tempdir().context("a directory for charts")? };
         helm.call(&["version".to_owned(), "--short".to_owned()])?;
         Ok(helm)
     }
 
     /// Fetches a chart. `number`: of which nothing was fetched before.
-    pub(super) fn pull(&self, chart: &Chart, number: usize) -> anyhow::Result<PathBuf> {
+    pub(crate) fn pull(&self, chart: &Chart, number: usize) -> anyhow::Result<PathBuf> {
         let to = self.scratch.path().join(number.to_string());
         std::fs::create_dir(&to).with_context(|| to.display().to_string())?;
         let mut args = chart.pull();
@@ -51,7 +51,7 @@ impl Helm {
     }
 
     /// What it renders.
-    pub(super) fn template(
+    pub(crate) fn template(
         &self,
         release: &Release<'_>,
         chart: &Path,
@@ -74,9 +74,9 @@ impl Helm {
     fn call(&self, args: &[String]) -> anyhow::Result<String> {
         let output = Command::new("helm").args(args).current_dir(self.scratch.path()).stdin(Stdio::null()).output();
         let output = output.map_err(|error| match error.kind() {
-            ErrorKind::NotFound => anyhow!(
-                "there is no program helm in your PATH, by which images of charts are found: install Helm, in version 3 or 4"
-            ),
+            ErrorKind::NotFound => {
+                anyhow!("there is no program helm in your PATH, which renders charts: install Helm, in version 3 or 4")
+            }
             _ => anyhow::Error::new(error).context("cannot run helm"),
         })?;
         if !output.status.success() {
