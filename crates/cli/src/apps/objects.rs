@@ -92,7 +92,11 @@ pub(super) fn text(all: &[(&str, &Foreseen)]) -> String {
             None => blocks.push((vec![cluster], of)),
         }
     }
-    blocks.iter().map(|(clusters, of)| format!("\n{}\n{}", safe(&clusters.join(", ")), block(of))).collect()
+    let mut text = String::new();
+    for (clusters, of) in blocks {
+        let _ = write!(text, "\n{}\n{}", safe(&clusters.join(", ")), block(of));
+    }
+    text
 }
 
 fn block(of: &Foreseen) -> String {
@@ -135,7 +139,9 @@ fn by_name<'a>(objects: &'a [Value], namespace: &str) -> BTreeMap<String, &'a Va
 /// Fields that are said otherwise, added, or left out by now.
 fn differences(old: &Value, new: &Value) -> Vec<String> {
     if new["kind"] == "Secret" {
-        let fields = |object: &Value| object.as_object().map(|o| o.keys().cloned().collect()).unwrap_or_default();
+        let fields = |object: &Value| -> BTreeSet<String> {
+            object.as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect()
+        };
         let keys: BTreeSet<String> = fields(old).union(&fields(new)).cloned().collect();
         return keys.into_iter().filter(|key| old[key] != new[key]).map(|key| format!(".{key} differs")).collect();
     }
