@@ -507,7 +507,7 @@ fn a_change_of_a_config_map_goes_wave_by_wave_and_what_cannot_be_used_changes_no
         tier(&mut it, name, of);
     }
     let planned = it.reconcile();
-    assert!(it.installed().is_empty() && planned.requeue_after == Some(SLOW));
+    assert!(it.installed().is_empty() && planned.requeue_after == Some(WAITING));
     let missing = "False Waiting: waiting for key values.yaml of ConfigMap berth-system/web-values, which spec.valuesFrom names: create it, with the label berth.dev/app-values=true, or correct the name. What is deployed stays as it is";
     assert_eq!(it.ready(), missing);
 

@@ -42,7 +42,7 @@ fn state(input: InstallationInput<'_>, stage: &mut Stage, out: &mut Installation
     let uninstalls = matches!(task, Some(Task::Uninstall(_)));
     // Once it is on record a Job may have been made for it.
     let is_begun = uninstalls || input.status().asked.as_ref() == Some(&uninstall.digest);
-    if !is_begun {
+    if !is_begun && !keeps(input) {
         match is_wanted(input) {
             // Its App makes another one, which takes the release up by its labels.
             Ok(true) => return State::Ready,

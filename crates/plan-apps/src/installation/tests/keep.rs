@@ -7,17 +7,21 @@ fn deployed() -> Fixture {
     it.settle();
     it.deployed(1);
     it.settle();
+    // No longer for its Cluster.
+    it.selects("test");
     it
 }
 
 fn app_says(it: &mut Fixture, on_removal: &str) {
-    let app = it.target().app;
-    it.put(&app, json!({"metadata": {"uid": "app-uid"}, "spec": {"onRemoval": on_removal}}));
+    let key = it.target().app;
+    let mut app = it.observed.get(&key).cloned().unwrap();
+    app["spec"]["onRemoval"] = on_removal.into();
+    it.put(&key, app);
 }
 
 /// Whether it goes without a Job.
 fn goes(mut it: Fixture) -> bool {
-    delete(&mut it);
+    is_deleted(&mut it);
     let planned = it.settle();
     assert_eq!(planned.plan.finished, it.job().is_none());
     planned.plan.finished
@@ -65,7 +69,7 @@ fn a_tenant_that_sleeps_keeps_it_at_once() {
 #[test]
 fn what_is_half_uninstalled_is_not_let_go() {
     let mut it = deployed();
-    delete(&mut it);
+    is_deleted(&mut it);
     it.settle();
     assert!(matches!(it.task(), Some(Task::Uninstall(_))));
     app_says(&mut it, "Keep");

@@ -536,6 +536,10 @@ fn no_job_begins_while_a_pod_of_an_earlier_one_may_work() {
 /// Its App is for others by now.
 fn delete(it: &mut Fixture) {
     it.selects("test");
+    is_deleted(it);
+}
+
+fn is_deleted(it: &mut Fixture) {
     let at = serde_json::from_value(json!("2026-01-31T12:00:00Z")).unwrap();
     it.object.metadata.deletion_timestamp = Some(at);
 }
