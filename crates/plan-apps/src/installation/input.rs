@@ -104,7 +104,7 @@ impl PodLeft<'_> {
         let Some(end) = self.overdue else { return format!("{} of an earlier Job to end", self.key) };
         let (home, name) = (self.key.namespace.as_deref().unwrap_or_default(), &self.key.name);
         format!(
-            "{} of an earlier Job to end: it was to be gone by {end}, and its node does not say that it is. The platform team sees which node that is: kubectl -n {home} get pod {name} -o wide. If that machine is off, and only then, kubectl delete node NODE has Kubernetes delete the pod",
+            "{} of an earlier Job to end: it was to be gone by {end}, and its node does not say that it is. The platform team sees which node that is: kubectl -n {home} get pod {name} -o wide. If that machine is off, and only then, delete its Node, and Kubernetes deletes the pod",
             self.key
         )
     }

@@ -150,6 +150,7 @@ const NOT_SHOWN: &[(&str, &str, &str)] = &[
     ("plan", "registration.argoCD.namespace: ", "the operator does not start; its log says it"),
     ("plan", "registration.argoCD.projects: ", "the operator does not start; its log says it"),
     ("plan", "registration.argoCD.projects.{team}: ", "the operator does not start; its log says it"),
+    ("plan-apps", "{} was to be gone by", "the operator's log: names of nodes are the platform's"),
     ("plan", "certificate {name}", "`kubectl berth plan`"),
     ("plan", "copy of the CA", "`kubectl berth plan`"),
     ("plan", "copy of {of} of", "`kubectl berth plan`"),

@@ -105,6 +105,8 @@ const TAKEN: &[(&str, &str)] = &[
     ("Create one with ", "no backup was taken there"),
     ("create it anew with that type", "the Secret's values, which the person has"),
     ("create it, or correct the name", "nothing is there yet"),
+    ("create it, with the label berth.dev/app-values=true", "nothing is there yet"),
+    ("delete its Node, and Kubernetes deletes the pod", "a node that is off: it registers itself again"),
     ("create another one with this type", "the Secret's values, which the person has"),
     ("Create another one with clusterRef", "no backup was taken"),
     ("Create one", "all data: it goes into a new `EtcdCluster`"),
