@@ -6,6 +6,7 @@ use crate::place::Place;
 use crate::problem::Problem;
 use crate::record::Record;
 use crate::release::Storage;
+use crate::said::{look, tampering};
 use crate::state::{self, Mark, Marks, Revision, Step, decide};
 use crate::uninstall;
 use berth_contract::apps::{At, Deploy, Deployed, Recorded, Release, files, labels};
@@ -183,21 +184,6 @@ fn tampered(release: &Release, history: &[Revision]) -> Problem {
             look(release)
         ),
     )
-}
-
-/// What is not as it was.
-pub(crate) fn tampering(release: &Release, history: &[Revision]) -> String {
-    let Release { name, namespace, .. } = release;
-    let revision = release.recorded.as_ref().map_or(0, |recorded| recorded.revision);
-    let is_there = history.iter().any(|it| it.revision == revision);
-    let is = if is_there { "has another content than Berth deployed" } else { "is not there any more, and others are" };
-    format!("revision {revision} of release {name} in namespace {namespace} of the tenant {is}")
-}
-
-/// The command that shows it.
-pub(crate) fn look(release: &Release) -> String {
-    let Release { name, namespace, .. } = release;
-    format!("`helm get manifest {name} -n {namespace}` and `helm get hooks {name} -n {namespace}`")
 }
 
 fn deployed(

@@ -10,6 +10,7 @@ pub mod place;
 pub mod problem;
 mod record;
 pub mod release;
+mod said;
 pub mod secrets;
 pub mod state;
 pub mod uninstall;

@@ -1,10 +1,10 @@
 //! Has a release be gone.
 
-use crate::deploy::{look, tampering};
 use crate::helm::{Helm, done};
 use crate::place::Place;
 use crate::problem::Problem;
 use crate::release::Storage;
+use crate::said::{look, tampering};
 use crate::state::{Removal, removal};
 use berth_contract::apps::{At, Release, Uninstall};
 use std::time::Duration;

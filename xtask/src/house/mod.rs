@@ -24,7 +24,7 @@ const CIRCLES: &[(&str, usize)] = &[
     ("operator", 8),
     ("pki", 2),
     ("plan", 3),
-    ("plan-apps", 3),
+    ("plan-apps", 5),
     ("plan-backup", 3),
     ("plan-etcd", 5),
     ("render", 3),

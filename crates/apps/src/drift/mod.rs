@@ -7,7 +7,7 @@ mod manifest;
 mod report;
 
 use crate::api::{Answer, Api};
-use crate::deploy::tampering;
+use crate::said::tampering;
 use crate::helm::Helm;
 use crate::place::Place;
 use crate::problem::Problem;

@@ -8,6 +8,7 @@ use berth_api::{AppInstallation, names};
 use berth_plan::Input;
 use berth_plan::backup_jobs::owner_labels;
 use berth_plan::jobs::{JobKind, JobOwner};
+use berth_plan::object_meta::deleting;
 use berth_render::{Kind, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -48,6 +49,12 @@ impl<'a> InstallationInput<'a> {
             outlasts: |_| false,
         };
         JobOwner::new(self.0, kind)
+    }
+
+    /// Something of it could not be read, so nothing is decided: what is not seen is not gone. In a namespace that ends rights go before what they are for.
+    pub(super) fn is_unseen(&self) -> bool {
+        let home = self.0.observed.get(&self.target().namespace());
+        self.0.observed.denied && !(self.0.is_deleted() && home.is_some_and(deleting))
     }
 
     /// Whether Helm sets a change back that fails.

@@ -20,7 +20,7 @@ use begin::begin;
 use berth_api::AppInstallation;
 use berth_api::app::{AppInstallationStatus, phase};
 use berth_plan::model::{Action, Stage, StageId, State};
-use berth_plan::object_meta::{deleting, uid};
+use berth_plan::object_meta::uid;
 use berth_plan::requeue::SOON;
 use berth_plan::{Input, Planner};
 use berth_render::{Kind, ObjectKey};
@@ -47,7 +47,7 @@ impl Planner for InstallationPlanner {
         let mut out = InstallationPlan::default();
         let id = if input.is_deleted() { StageId::Deletion } else { StageId::App };
         let mut stage = Stage::new(id, State::Ready);
-        if is_unseen(input) {
+        if input.is_unseen() {
             stage.state = State::waiting(format!("the right to read what is in namespace {}", input.target().home));
             out.requeue_after = Some(WAITING);
         } else if input.is_deleted() {
@@ -80,12 +80,6 @@ impl Planner for InstallationPlanner {
     ) -> AppInstallationStatus {
         status::status(InstallationInput(input), planned, failure)
     }
-}
-
-/// Something of it could not be read, so nothing is decided: what is not seen is not gone. In a namespace that ends rights go before what they are for.
-fn is_unseen(input: InstallationInput<'_>) -> bool {
-    let home = input.observed.get(&input.target().namespace());
-    input.observed.denied && !(input.is_deleted() && home.is_some_and(deleting))
 }
 
 /// Its `App` is gone, or another one of that name.

@@ -3,7 +3,7 @@
 use super::input::InstallationInput;
 use super::keep::on_removal;
 use super::plan::{InstallationPlan, JobResult};
-use super::{drift, is_unseen, job};
+use super::{drift, job};
 use berth_api::app::{AppInstallationStatus, DriftMode, DriftStatus, OnRemoval, ReleaseStatus, phase};
 use berth_api::apps::{At, Deployed, Outcome};
 use berth_api::conditions::{Reason, Verdict};
@@ -18,7 +18,7 @@ pub(super) fn status(
 ) -> AppInstallationStatus {
     let old = input.status();
     let generation = input.object.metadata.generation.unwrap_or_default();
-    if is_unseen(input) {
+    if input.is_unseen() {
         // Nothing was decided about this spec, so it was not observed either.
         let said = failure.map_or_else(|| verdicts::under_way(planned.plan.stages.first(), ""), failed);
         return AppInstallationStatus {

@@ -1,11 +1,13 @@
 //! What was given in a tenant: kept in the meta cluster, in the tenant's control-plane namespace, and written before anything is in the tenant.
 
-use super::wanted::BINDINGS;
 use berth_api::ClusterAccess;
 use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// How names of bindings begin.
+pub(super) const BINDINGS: &str = "berth:access:";
 
 /// So many are remembered of what was taken back; fewer where the record would be longer than [`LONGEST`].
 const MOST_REVOKED: usize = 2000;

@@ -1,6 +1,6 @@
 //! What a `ClusterAccess` gives in a tenant, as objects.
 
-use super::record::AccessId;
+use super::record::{AccessId, BINDINGS};
 use berth_api::access::USER_PREFIX;
 use berth_api::cluster_access::{AccessSubject, Issuer};
 use berth_api::{ClusterAccess, labels};
@@ -10,9 +10,6 @@ use serde_json::{Value, json};
 
 /// The value of [`labels::TENANT_SET`] on these objects.
 pub(super) const SET: &str = "users";
-
-/// How names of bindings begin.
-pub(super) const BINDINGS: &str = "berth:access:";
 
 /// What is given.
 #[derive(Clone, Debug, PartialEq)]

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 const REPAIRS: i64 = 3;
 
 /// Whether a Job looks for drift.
-pub(in super::super) fn is_check(job: &Value) -> bool {
+pub(crate) fn is_check(job: &Value) -> bool {
     label(job, labels::APP_CHECK_UID).is_some()
 }
 

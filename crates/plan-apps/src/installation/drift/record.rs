@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 pub(super) const RELEASE: &str = "Release";
 
 /// Takes it into the status.
-pub(in super::super) fn record(input: InstallationInput<'_>, status: &mut AppInstallationStatus, outcome: &Outcome) {
+pub(crate) fn record(input: InstallationInput<'_>, status: &mut AppInstallationStatus, outcome: &Outcome) {
     // By what was on record as it began: the spec may be another one by now.
     let request = status.check.take().map_or_else(|| request(input).0, |check| check.request);
     let old = status.drift.take().unwrap_or_default();

@@ -8,7 +8,7 @@ use berth_api::conditions::{ConditionType, Reason, Verdict};
 const NAMED: usize = 3;
 
 /// `Drifted`. None: nobody looked.
-pub(in super::super) fn verdict(spec: &AppDrift, status: &AppInstallationStatus) -> Option<Verdict> {
+pub(crate) fn verdict(spec: &AppDrift, status: &AppInstallationStatus) -> Option<Verdict> {
     let said = |is, reason, message: String| Some(Verdict::new(ConditionType::Drifted, is, reason, message));
     let drift = status.drift.as_ref().filter(|_| spec.mode != DriftMode::Ignore)?;
     let ReleaseStatus { namespace, name, revision, .. } = status.release.clone()?;
