@@ -99,6 +99,15 @@ impl<'w> Jobs<'w> {
         self.has_ended(&pod)
     }
 
+    /// Waits until none is there: the outcome of the last one is on record.
+    pub fn are_gone(&self) -> Result<()> {
+        until("its Job to be gone", || {
+            let left = self.world.kube.find(&self.path())?;
+            ensure!(left.is_none(), "{left:?}");
+            Ok(())
+        })
+    }
+
     /// Waits until its Job is through, and deletes the pods that would say how it ended.
     pub fn lose_the_result(&self) -> Result<()> {
         until("its Job to be complete", || {

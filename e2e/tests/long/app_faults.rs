@@ -113,6 +113,7 @@ impl Faults<'_> {
             Ok(())
         })?;
         release::is_the_only_one(&self.inside, NAMESPACE, APP, revision)?;
+        self.jobs.are_gone()?;
         let made = self.jobs.made_since(mark)?;
         ensure!(made == jobs, "{made} Jobs, not {jobs}");
         Ok(())
