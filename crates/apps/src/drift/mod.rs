@@ -7,11 +7,11 @@ mod manifest;
 mod report;
 
 use crate::api::{Answer, Api};
-use crate::said::tampering;
 use crate::helm::Helm;
 use crate::place::Place;
 use crate::problem::Problem;
 use crate::release::Storage;
+use crate::said::tampering;
 use crate::secrets::Secrets;
 use crate::state::{Revision, base, is_ours, is_pending};
 use berth_contract::apps::{At, Check, Checked, Drifted, Object, Release, What, files};
