@@ -85,7 +85,7 @@ impl Issuer {
     fn keys(&self) -> Result<Value> {
         let said = certs::openssl(&["rsa", "-noout", "-modulus"], &fs::read(self.key())?)?;
         let modulus = said.trim().strip_prefix("Modulus=").context("a modulus")?;
-        ensure!(modulus.len() % 2 == 0, "{modulus}");
+        ensure!(modulus.len().is_multiple_of(2), "{modulus}");
         let byte = |at: usize| u8::from_str_radix(modulus.get(at..at + 2).unwrap_or_default(), 16);
         let modulus = (0..modulus.len()).step_by(2).map(byte).collect::<Result<Vec<u8>, _>>()?;
         // The exponent is 65537.
