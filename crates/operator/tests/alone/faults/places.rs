@@ -85,6 +85,7 @@ async fn all_end(team: &Team) -> anyhow::Result<()> {
 
 /// Each write of each kind is refused for one namespace, for ever.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "make chaos: three minutes of waiting; the other tests here play its kinds one by one"]
 async fn whatever_is_refused_for_one_namespace_the_backups_of_others_end() {
     let (_turn, server) = alone_at_a_server().await;
     let (bad, good) = (Team::with_cluster(server).await, Team::with_cluster(server).await);
