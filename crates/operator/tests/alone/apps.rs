@@ -299,7 +299,7 @@ async fn the_end_of_a_teams_namespace_uninstalls_nothing() {
     gone(installations, &name).await.unwrap();
     team.reconciled(&plan).await;
     assert!(team.inside::<Job>().get_opt(&job).await.unwrap().is_none(), "nothing is uninstalled");
-    assert_eq!(team.cluster().await.metadata.deletion_timestamp, None);
+    assert_eq!(team.condition(ConditionType::Available).await.expect("condition").status, "True", "it serves on");
 
     let _ = all.delete("web", &DeleteParams::default()).await;
     gone(all, "web").await.unwrap();
