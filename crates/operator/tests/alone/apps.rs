@@ -247,8 +247,13 @@ async fn values_of_config_maps_get_to_tenants_and_what_cannot_be_used_changes_no
     let before = installations.get(&name).await.unwrap();
     maps.delete("sizes", &DeleteParams::default()).await.unwrap();
     says("What is deployed stays as it is").await;
-    let status = all.get("web").await.unwrap().status.unwrap();
-    assert_eq!((status.deployed, status.selected), (Some(1), Some(1)), "{status:?}");
+    // Once the last Job is gone.
+    let stays = eventually(SOON, "it to be there as before", async || {
+        let status = all.get("web").await?.status.unwrap_or_default();
+        ensure!((status.deployed, status.selected) == (Some(1), Some(1)), "{status:?}");
+        Ok(())
+    });
+    stays.await.unwrap_or_else(|e| panic!("{e:#}"));
     let after = installations.get(&name).await.unwrap();
     assert_eq!((after.spec, after.metadata.deletion_timestamp), (before.spec, None));
     apply("sizes", "true", "size: 2", false).await;
