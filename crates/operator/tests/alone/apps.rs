@@ -249,6 +249,7 @@ async fn values_of_config_maps_get_to_tenants_and_what_cannot_be_used_changes_no
     says("What is deployed stays as it is").await;
     // Once the last Job is gone.
     let stays = eventually(SOON, "it to be there as before", async || {
+        says("What is deployed stays as it is").await;
         let status = all.get("web").await?.status.unwrap_or_default();
         ensure!((status.deployed, status.selected) == (Some(1), Some(1)), "{status:?}");
         Ok(())
