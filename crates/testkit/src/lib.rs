@@ -1,6 +1,7 @@
 //! What Berth's tests stand on, for development only.
 //!
 //! * [`apiserver`]: a real etcd and kube-apiserver on loopback, with RBAC and an audit log.
+//! * [`charts`]: a repository of Helm charts.
 //! * [`canary`]: pieces of private keys, to be looked for where they must not be.
 //! * [`world`]: what the cluster's own controllers and kubelets would do, as far as it matters here.
 //! * [`fault`]: a service under kube's `Client` that counts mutating calls and breaks the one you name.
@@ -29,6 +30,7 @@
 
 pub mod apiserver;
 pub mod canary;
+pub mod charts;
 pub mod debian;
 pub mod fault;
 pub mod fixtures;

@@ -1,9 +1,8 @@
-//! `images --app`, by the real Helm.
+//! `images --app` and `apps plan --objects`, by the real Helm.
 
 use super::*;
 use berth_testkit::apiserver::binary;
-use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
+use berth_testkit::charts;
 use std::path::Path;
 
 const TEMPLATE: &str = r#"apiVersion: apps/v1
@@ -21,31 +20,7 @@ spec:
 
 /// A repository with a chart.
 fn repository(dir: &Path) -> String {
-    let chart = dir.join("web");
-    std::fs::create_dir_all(chart.join("templates")).unwrap();
-    std::fs::write(chart.join("Chart.yaml"), "apiVersion: v2\nname: web\nversion: 1.0.0\nkubeVersion: '>=1.36'\n")
-        .unwrap();
-    std::fs::write(chart.join("values.yaml"), "tag: latest\n").unwrap();
-    std::fs::write(chart.join("templates/all.yaml"), TEMPLATE).unwrap();
-    let archive = dir.join("web-1.0.0.tgz");
-    assert!(Command::new("tar").arg("-czf").arg(&archive).arg("-C").arg(dir).arg("web").status().unwrap().success());
-    let archive = std::fs::read(archive).unwrap();
-    let index =
-        "apiVersion: v1\nentries:\n  web:\n    - {apiVersion: v2, name: web, version: 1.0.0, urls: [web-1.0.0.tgz]}\n";
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(mut stream) = stream else { continue };
-            let mut request = [0; 4096];
-            let read = stream.read(&mut request).unwrap_or_default();
-            let asked = String::from_utf8_lossy(&request[..read]);
-            let body = if asked.contains(".tgz") { &archive } else { index.as_bytes() };
-            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
-            let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
-        }
-    });
-    url
+    charts::serve(dir, "kubeVersion: '>=1.36'\n", "tag: latest\n", TEMPLATE)
 }
 
 fn all(output: &Output) -> String {
@@ -84,6 +59,11 @@ async fn images_of_an_app_are_those_that_its_chart_renders_for_each_cluster() {
     let lines = "docker.io/acme/side:1 mirror.example.com/k8s/side:1\ndocker.io/acme/web:2.0.0 mirror.example.com/k8s/web:2.0.0\n";
     assert_eq!((out(&listed), listed.status.code()), (lines, Some(0)), "{}", all(&listed));
     assert!(err(&listed).contains("are not listed"), "{}", err(&listed));
+
+    // What an App would change is said by the same Helm.
+    let plan = run(&["apps", "plan", "web", "--objects"]);
+    let says = format!("{}/acme\n  create Deployment.apps default/web\n", team.ns);
+    assert!(plan.status.code() == Some(3) && out(&plan).contains(&says), "{}", all(&plan));
 
     // What fails is said, and what the others have is listed.
     team.post(&apps, &app("broken", &json!({"values": {"sidecar": {"on": true}}}))).await;
