@@ -3,7 +3,6 @@
 use super::objects::{self, Change, Foreseen};
 use super::render::registry;
 use crate::access::Access;
-use crate::args::apps::Plan;
 use crate::charts::{Helm, Release, documents};
 use crate::output;
 use anyhow::{Context as _, anyhow};
@@ -12,78 +11,104 @@ use berth_api::apps::Chart;
 use berth_api::{App, AppInstallation, Cluster};
 use berth_plan_apps::chart;
 use berth_plan_apps::values::{self, Problem, TenantFacts, config_maps};
-use kube::ResourceExt as _;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::path::PathBuf;
 
-/// Charts that were fetched, each once.
-struct Charts {
+/// Foresees what becomes of an App in one `Cluster` after the other.
+pub(super) struct Foresight<'a> {
+    app: &'a App,
+    /// What is in its ConfigMaps.
+    read: &'a [ReadValues],
+    registry: String,
     helm: Helm,
+    /// Charts that were fetched, each once.
     fetched: Vec<(Chart, PathBuf)>,
+    /// Most `Cluster`s have the same.
+    known: Vec<(Compared<'a>, Vec<Change>)>,
 }
 
-impl Charts {
-    fn archive(&mut self, chart: &Chart) -> anyhow::Result<PathBuf> {
-        if let Some((_, path)) = self.fetched.iter().find(|(of, _)| of == chart) {
-            return Ok(path.clone());
+/// What decides the changes: what was rendered last, if anything, and what would be now.
+type Compared<'a> = (Option<Rendering<'a>>, Rendering<'a>);
+
+/// All that a chart is rendered from.
+#[derive(PartialEq)]
+struct Rendering<'a> {
+    archive: PathBuf,
+    release: Release<'a>,
+    values: Map<String, Value>,
+}
+
+impl<'a> Foresight<'a> {
+    /// With the user's own Helm. An error if there is none.
+    pub(super) async fn of(
+        access: &Access,
+        operator: &str,
+        app: &'a App,
+        read: &'a [ReadValues],
+    ) -> anyhow::Result<Self> {
+        let (helm, release) = (Helm::find()?, &app.spec.release);
+        let registry = registry(access, release, operator).await;
+        if release.values_from.iter().any(|from| from.secret_ref.is_some()) {
+            output::note("values of Secrets are not in it, and nothing that a chart looks up in a tenant");
         }
-        let path = self.helm.pull(chart, self.fetched.len())?;
-        self.fetched.push((chart.clone(), path.clone()));
-        Ok(path)
+        Ok(Self { app, read, registry, helm, fetched: vec![], known: vec![] })
     }
 
-    /// What is rendered for a `Cluster`.
-    fn objects(
+    /// What changes there. `there`: what is installed.
+    pub(super) fn changes(&mut self, cluster: &Cluster, there: Option<&'a AppInstallation>) -> Foreseen {
+        match self.try_changes(cluster, there) {
+            Ok(objects) => Foreseen { objects, problem: None },
+            Err(error) => Foreseen { objects: vec![], problem: Some(format!("{error:#}")) },
+        }
+    }
+
+    fn try_changes(&mut self, cluster: &Cluster, there: Option<&'a AppInstallation>) -> anyhow::Result<Vec<Change>> {
+        let last = there.map(|it| self.rendering(&it.spec.release, &it.spec.config_maps, cluster));
+        let last = last.transpose().context("as it is there now")?;
+        let now = self.rendering(&self.app.spec.release, self.read, cluster)?;
+        let from = (last, now);
+        if let Some((_, changes)) = self.known.iter().find(|(of, _)| *of == from) {
+            return Ok(changes.clone());
+        }
+        let (last, now) = &from;
+        let old = last.as_ref().map(|last| self.objects(last)).transpose().context("as it is there now")?;
+        let (new, again) = (self.objects(now)?, self.objects(now)?);
+        let changes = objects::changes(&old.unwrap_or_default(), &new, &again, now.release.namespace);
+        self.known.push((from, changes.clone()));
+        Ok(changes)
+    }
+
+    fn rendering(
         &mut self,
-        name: &str,
-        (release, read): (&AppRelease, &[ReadValues]),
-        (cluster, registry): (&Cluster, &str),
-    ) -> anyhow::Result<Vec<Value>> {
-        let own = values::of(release, read, &TenantFacts::of(cluster, registry)).map_err(|problem| match problem {
+        release: &'a AppRelease,
+        read: &[ReadValues],
+        cluster: &Cluster,
+    ) -> anyhow::Result<Rendering<'a>> {
+        let own = values::of(release, read, &TenantFacts::of(cluster, &self.registry));
+        let own = own.map_err(|problem| match problem {
             Problem::Wrong(why) => anyhow!("{why}"),
             Problem::Waits(on) => anyhow!("its values wait for {on}"),
         })?;
-        let archive = self.archive(&chart(release))?;
-        let of = Release {
-            name: release.release_name.as_deref().unwrap_or(name),
-            namespace: objects::namespace(release),
-            version: cluster.spec.version.trim_start_matches('v').to_owned(),
-        };
-        let text = self.helm.template(&of, &archive, &config_maps::with_own(read, own))?;
+        let name = self.app.metadata.name.as_deref().unwrap_or_default();
+        Ok(Rendering {
+            archive: self.archive(chart(release))?,
+            release: Release::of(name, release, &cluster.spec.version),
+            values: config_maps::with_own(read, own),
+        })
+    }
+
+    fn archive(&mut self, chart: Chart) -> anyhow::Result<PathBuf> {
+        if let Some((_, path)) = self.fetched.iter().find(|(of, _)| *of == chart) {
+            return Ok(path.clone());
+        }
+        let path = self.helm.pull(&chart, self.fetched.len())?;
+        self.fetched.push((chart, path.clone()));
+        Ok(path)
+    }
+
+    fn objects(&self, of: &Rendering<'_>) -> anyhow::Result<Vec<Value>> {
+        let text = self.helm.template(&of.release, &of.archive, &of.values)?;
         let read = documents(&text).map_err(|why| anyhow!("what its chart renders is not YAML: {why}"))?;
         Ok(read.into_iter().flat_map(objects::flat).collect())
     }
-}
-
-/// For each place what changes there. None: there is no `Cluster`.
-pub(super) async fn foresee(
-    access: &Access,
-    args: &Plan,
-    (app, read): (&App, &[ReadValues]),
-    places: Vec<Option<(&Cluster, Option<&AppInstallation>)>>,
-) -> anyhow::Result<Vec<Option<Foreseen>>> {
-    let mut charts = Charts { helm: Helm::find()?, fetched: vec![] };
-    let release = &app.spec.release;
-    let registry = registry(access, release, &args.operator_namespace).await;
-    if release.values_from.iter().any(|from| from.secret_ref.is_some()) {
-        output::note("values of Secrets are not in it, and nothing that a chart looks up in a tenant");
-    }
-    let name = app.name_any();
-    let mut one = |cluster: &Cluster, there: Option<&AppInstallation>| -> anyhow::Result<Vec<Change>> {
-        let of = (cluster, &*registry);
-        let old = match there {
-            Some(it) => {
-                charts.objects(&name, (&it.spec.release, &it.spec.config_maps), of).context("as it is there now")?
-            }
-            None => vec![],
-        };
-        let new = charts.objects(&name, (release, read), of)?;
-        let again = charts.objects(&name, (release, read), of)?;
-        Ok(objects::changes(&old, &new, &again, objects::namespace(release)))
-    };
-    let mut found = |(cluster, there): (&Cluster, Option<&AppInstallation>)| match one(cluster, there) {
-        Ok(objects) => Foreseen { objects, problem: None },
-        Err(error) => Foreseen { objects: vec![], problem: Some(format!("{error:#}")) },
-    };
-    Ok(places.into_iter().map(|place| place.map(&mut found)).collect())
 }

@@ -2,7 +2,6 @@
 
 use crate::paint::{faint, good, safe, warn};
 use crate::plan::paths;
-use berth_api::app::AppRelease;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,11 +65,6 @@ pub(super) fn changes(old: &[Value], new: &[Value], again: &[Value], namespace: 
         }
     };
     names.into_iter().filter_map(change).collect()
-}
-
-/// The namespace of a release.
-pub(super) fn namespace(release: &AppRelease) -> &str {
-    release.namespace.as_deref().unwrap_or("default")
 }
 
 /// The objects of a list, or the one. What has no name gets another one each time.

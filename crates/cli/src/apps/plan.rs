@@ -1,6 +1,6 @@
 //! `apps plan`: which `Cluster`s an App would reach, which charts change there, and which objects.
 
-use super::foresee::foresee;
+use super::foresee::Foresight;
 use super::objects::Foreseen;
 use super::render::{of_file_or_stored, wanted};
 use super::{list, named, objects, read_config_maps};
@@ -31,6 +31,8 @@ enum What {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Change {
+    #[serde(skip)]
+    key: ObjectKey,
     cluster: String,
     what: What,
     /// From 1. None: there are no waves.
@@ -58,17 +60,11 @@ pub(super) async fn run(access: &Access, args: &Plan, namespace: Option<&str>) -
     there.retain(|it| is_asked(&it.namespace().unwrap_or_default(), &it.spec.cluster.name));
     let mut all = changes(&app, &newest, &clusters, &there);
     if args.objects {
-        let changed = |change: &&mut Change| matches!(change.what, What::Install | What::Upgrade);
-        let of = |change: &Change| {
-            let key = |it: &AppInstallation| format!("{}/{}", it.namespace().unwrap_or_default(), it.spec.cluster.name);
-            let cluster = clusters.iter().find(|(key, _)| shown(key) == change.cluster).map(|(_, cluster)| cluster);
-            Some((cluster?, there.iter().find(|it| key(it) == change.cluster)))
-        };
-        let changed: Vec<&mut Change> = all.iter_mut().filter(changed).collect();
-        let places: Vec<_> = changed.iter().map(|change| of(change)).collect();
-        let found = foresee(access, args, (&app, &read), places).await?;
-        for (change, found) in changed.into_iter().zip(found) {
-            change.foreseen = found;
+        let there = by_cluster(&there);
+        let mut foresight = Foresight::of(access, operator, &app, &read).await?;
+        for change in all.iter_mut().filter(|change| matches!(change.what, What::Install | What::Upgrade)) {
+            let cluster = clusters.get(&change.key);
+            change.foreseen = cluster.map(|cluster| foresight.changes(cluster, there.get(&change.key).copied()));
         }
     }
     if all.is_empty() {
@@ -78,9 +74,12 @@ pub(super) async fn run(access: &Access, args: &Plan, namespace: Option<&str>) -
     Ok(Outcome::done_if(all.iter().all(|change| change.what == What::Nothing)))
 }
 
-/// As people read it.
-fn shown(key: &ObjectKey) -> String {
-    format!("{}/{}", key.namespace.as_deref().unwrap_or_default(), key.name)
+/// Installations by their `Cluster`s.
+fn by_cluster(there: &[AppInstallation]) -> BTreeMap<ObjectKey, &AppInstallation> {
+    let key = |it: &AppInstallation| {
+        ObjectKey::namespaced(Kind::Cluster, it.namespace().unwrap_or_default(), &*it.spec.cluster.name)
+    };
+    there.iter().map(|it| (key(it), it)).collect()
 }
 
 /// What is to be told of each `Cluster`.
@@ -90,10 +89,7 @@ fn told(all: &[Change]) -> Vec<(&str, &Foreseen)> {
 
 /// `newest`: the digest of what the App says now.
 fn changes(app: &App, newest: &str, clusters: &BTreeMap<ObjectKey, Cluster>, there: &[AppInstallation]) -> Vec<Change> {
-    let key = |it: &AppInstallation| {
-        ObjectKey::namespaced(Kind::Cluster, it.namespace().unwrap_or_default(), &*it.spec.cluster.name)
-    };
-    let there: BTreeMap<ObjectKey, &AppInstallation> = there.iter().map(|it| (key(it), it)).collect();
+    let there = by_cluster(there);
     let all: BTreeSet<&ObjectKey> = clusters.keys().chain(there.keys()).collect();
     let change = |key: &ObjectKey| {
         let (cluster, it) = (clusters.get(key), there.get(key));
@@ -106,7 +102,8 @@ fn changes(app: &App, newest: &str, clusters: &BTreeMap<ObjectKey, Cluster>, the
         let labels = |cluster: &Cluster| cluster.metadata.labels.clone().unwrap_or_default();
         let wave = cluster.map(|cluster| app::wave_of(&app.spec, &labels(cluster)) + 1);
         Change {
-            cluster: shown(key),
+            key: key.clone(),
+            cluster: format!("{}/{}", key.namespace.as_deref().unwrap_or_default(), key.name),
             foreseen: None,
             what,
             wave: wave.filter(|_| !app.spec.waves.is_empty()),

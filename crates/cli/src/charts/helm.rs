@@ -1,6 +1,7 @@
 //! The user's own `helm`: it has their logins and CAs of registries.
 
 use anyhow::{Context as _, anyhow, bail};
+use berth_api::app::AppRelease;
 use berth_api::apps::Chart;
 use berth_plan::digest::sha256;
 use serde_json::{Map, Value};
@@ -22,6 +23,17 @@ pub(crate) struct Release<'a> {
     pub(crate) namespace: &'a str,
     /// Kubernetes' version.
     pub(crate) version: String,
+}
+
+impl<'a> Release<'a> {
+    /// Of that App, in a tenant with that version of Kubernetes.
+    pub(crate) fn of(app: &'a str, release: &'a AppRelease, version: &str) -> Self {
+        Self {
+            name: release.release_name.as_deref().unwrap_or(app),
+            namespace: release.namespace.as_deref().unwrap_or("default"),
+            version: version.trim_start_matches('v').to_owned(),
+        }
+    }
 }
 
 impl Helm {

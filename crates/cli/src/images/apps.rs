@@ -122,13 +122,12 @@ fn renderings<'a>(
     clusters: &[Cluster],
 ) -> anyhow::Result<(Renderings<'a>, Vec<String>)> {
     let release = &app.spec.release;
-    let name = release.release_name.as_deref().or(app.metadata.name.as_deref()).unwrap_or_default();
-    let namespace = release.namespace.as_deref().unwrap_or("default");
+    let name = app.metadata.name.as_deref().unwrap_or_default();
     let (mut all, mut left_out) = (Renderings::new(), vec![]);
     let mut put = |version: &str, values: Map<String, Value>| {
-        let version = version.trim_start_matches('v').to_owned();
-        let key = (version.clone(), Value::from(values.clone()).to_string());
-        all.insert(key, (Release { name, namespace, version }, values));
+        let of = Release::of(name, release, version);
+        let key = (of.version.clone(), Value::from(values.clone()).to_string());
+        all.insert(key, (of, values));
     };
     for cluster in clusters {
         // Upstream's names are what a mirror is filled from.
