@@ -1,7 +1,5 @@
 //! Berth with apps switched on, charts in a registry that pods reach, and one `App` of a test.
 
-use std::fs;
-
 use anyhow::{Context as _, Result, ensure};
 use berth_api::names;
 use berth_devcluster::binaries::{self, Selection};
@@ -15,7 +13,7 @@ use crate::{Options, Registry, Tenant, World, berth, images, until};
 pub struct Charts {
     /// The registry. Before the folder that it keeps them in, so that it ends first.
     pub registry: Registry,
-    place: TempDir,
+    _place: TempDir,
     /// Values of the chart `berth`.
     pub values: Vec<String>,
 }
@@ -38,7 +36,7 @@ impl Charts {
             format!("apps.peers[0].ipBlock.cidr={address}/32"),
             format!("writers.apps.sources={{oci://{}/charts/*}}", registry.host),
         ];
-        Ok(Self { registry, place, values })
+        Ok(Self { registry, _place: place, values })
     }
 
     /// Installs Berth with apps.
@@ -46,14 +44,9 @@ impl Charts {
         world.install(&Options { values: self.values.clone(), ..Options::default() })
     }
 
-    /// Writes a chart with this one template, and pushes it.
+    /// Pushes a chart with this one template, to its registry.
     pub fn push(&self, name: &str, version: &str, template: &str) -> Result<()> {
-        let chart = self.place.path().join(format!("{name}-{version}"));
-        fs::create_dir_all(chart.join("templates"))?;
-        fs::write(chart.join("Chart.yaml"), format!("apiVersion: v2\nname: {name}\nversion: {version}\n"))?;
-        fs::write(chart.join("values.yaml"), "word: none\n")?;
-        fs::write(chart.join("templates/all.yaml"), template)?;
-        self.registry.push(&chart)
+        self.registry.push_chart(name, version, template)
     }
 
     /// `spec.chart` of an App.

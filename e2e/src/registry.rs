@@ -76,12 +76,13 @@ impl Registry {
         helm(&["push", &archive.display().to_string(), &format!("oci://{}/charts", self.host), "--plain-http"])
     }
 
-    /// Pushes a chart that has one template.
+    /// Pushes a chart that has one template. Its value `word` is `none`.
     pub fn push_chart(&self, name: &str, version: &str, template: &str) -> Result<()> {
         let chart = tempfile::tempdir_in(&self.place)?;
         let templates = chart.path().join("templates");
         fs::create_dir(&templates)?;
         fs::write(chart.path().join("Chart.yaml"), format!("apiVersion: v2\nname: {name}\nversion: {version}\n"))?;
+        fs::write(chart.path().join("values.yaml"), "word: none\n")?;
         fs::write(templates.join("all.yaml"), template)?;
         self.push(chart.path())
     }

@@ -7,7 +7,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use berth_devcluster::binaries::{self, Selection};
 use serde_json::{Value, json};
 
@@ -79,6 +79,21 @@ pub fn taken(world: &World, tenant: &Tenant<'_>, name: &str, phase: &str) -> Res
         let backup = world.kube.get(&format!("{}/{name}", berth(&tenant.namespace, "etcdbackups")))?;
         ensure!(backup["status"]["phase"] == phase, "{}", backup["status"]);
         Ok(backup["status"].clone())
+    })
+}
+
+/// Restores a tenant from that backup, by an `EtcdRestore` with the name `back`, and waits until that is done.
+pub fn put_back(world: &World, tenant: &Tenant<'_>, backup: &str) -> Result<()> {
+    let id = tenant.etcd()?["status"]["clusterId"].as_str().context("no cluster ID")?.to_owned();
+    let restore = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdRestore", "metadata": {"name": "back"},
+        "spec": {"clusterRef": {"name": tenant.name}, "source": {"backup": backup}, "confirm": id},
+    });
+    world.kube.create(&berth(&tenant.namespace, "etcdrestores"), &restore)?;
+    until("the restore", || {
+        let restore = world.kube.get(&format!("{}/back", berth(&tenant.namespace, "etcdrestores")))?;
+        ensure!(restore["status"]["phase"] == "Restored", "{}", restore["status"]);
+        Ok(())
     })
 }
 

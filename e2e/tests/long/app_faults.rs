@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use berth_api::{app::phase, labels};
 use berth_e2e::{
-    Charts, Jobs, Kube, Options, SYSTEM, Tenant, TheApp, World, apps, apps_release as release, berth, core,
+    Charts, Jobs, Kube, Options, SYSTEM, Tenant, TheApp, World, apps, apps_release as release, core,
     network::processes_of, operator::NAME as OPERATOR, run, s3, tenant::name_of, until, until_within,
 };
 use nix::{
@@ -308,17 +308,7 @@ impl Faults<'_> {
         self.ends("eleven", begun, mark, 1)?;
         let (mark, begun) = self.begins("twelve")?;
         ensure!(begun == revision + 2, "revision {begun}, two after {revision}");
-        let id = tenant.etcd()?["status"]["clusterId"].as_str().context("no cluster ID")?.to_owned();
-        let restore = json!({
-            "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdRestore", "metadata": {"name": "back"},
-            "spec": {"clusterRef": {"name": tenant.name}, "source": {"backup": "before"}, "confirm": id},
-        });
-        world.kube.create(&berth(&tenant.namespace, "etcdrestores"), &restore)?;
-        until("the restore", || {
-            let restore = world.kube.get(&format!("{}/back", berth(&tenant.namespace, "etcdrestores")))?;
-            ensure!(restore["status"]["phase"] == "Restored", "{}", restore["status"]);
-            Ok(())
-        })?;
+        s3::put_back(world, tenant, "before")?;
         tenant.wait_ready()?;
         // The first Job ends without what it began; the other one is of what is there now, which it upgrades once.
         self.ends("twelve", revision + 1, mark, 2)?;

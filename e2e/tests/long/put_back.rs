@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use berth_e2e::{Tenant, World, apps, berth, core, run, s3, tenant::condition, until};
 use serde_json::{Value, json};
 
@@ -120,18 +120,7 @@ fn replaced(world: &World, tenant: &Tenant<'_>, member: &str) -> Result<()> {
 }
 
 fn restored(world: &World, tenant: &Tenant<'_>) -> Result<()> {
-    let id = tenant.etcd()?["status"]["clusterId"].as_str().context("no cluster ID")?.to_owned();
-    let spec = json!({"clusterRef": {"name": tenant.name}, "source": {"backup": "backup"}, "confirm": id});
-    let kind = json!({"apiVersion": "berth.dev/v1alpha1", "kind": "EtcdRestore"});
-    let restore = json!({
-        "apiVersion": kind["apiVersion"], "kind": kind["kind"], "metadata": {"name": "back"}, "spec": spec,
-    });
-    world.kube.create(&berth(&tenant.namespace, "etcdrestores"), &restore)?;
-    until("the restore", || {
-        let restore = world.kube.get(&format!("{}/back", berth(&tenant.namespace, "etcdrestores")))?;
-        ensure!(restore["status"]["phase"] == "Restored", "{}", restore["status"]);
-        Ok(())
-    })?;
+    s3::put_back(world, tenant, "backup")?;
     settled(tenant)?;
     tenant.wait_ready().map(drop)
 }
