@@ -80,7 +80,9 @@ impl Parser {
             (At::Installation, "release") => At::Release,
             (At::PodSpec, "containers") => At::Container,
             (At::Container, "name" | "env") => At::Elsewhere,
-            (At::PodSpec | At::Container, _) | (At::Release, "values" | "valuesTemplate") => return None,
+            (At::PodSpec | At::Container, _)
+            | (At::Installation, "configMaps")
+            | (At::Release, "values" | "valuesTemplate") => return None,
             (At::Object, "data")
                 if self.kind == Some(Kind::ConfigMap) && is_true(before, "immutable") && !has_values(before) =>
             {
@@ -243,6 +245,9 @@ mod tests {
         let watched = |kind, of: &Value| read(kind, &mut serde_json::Deserializer::from_str(&of.to_string())).unwrap();
         assert_eq!(listed(Kind::AppInstallation, &installation(&values)), installation(&none));
         assert_eq!(watched(Kind::AppInstallation, &installation(&values)), installation(&none));
+        let mut read = installation(&values);
+        read["items"][0]["spec"]["configMaps"] = json!([{"name": "m", "key": "k", "values": "{}"}]);
+        assert_eq!(listed(Kind::AppInstallation, &read), installation(&none));
         assert_eq!(listed(Kind::App, &app(&values)), app(&values));
         assert_eq!(watched(Kind::App, &app(&values)), app(&none));
     }
