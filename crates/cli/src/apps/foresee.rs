@@ -24,17 +24,17 @@ pub(super) struct Foresight<'a> {
     /// Charts that were fetched, each once.
     fetched: Vec<(Chart, PathBuf)>,
     /// Most `Cluster`s have the same.
-    known: Vec<(Compared<'a>, Vec<Change>)>,
+    known: Vec<(Compared, Vec<Change>)>,
 }
 
 /// What decides the changes: what was rendered last, if anything, and what would be now.
-type Compared<'a> = (Option<Rendering<'a>>, Rendering<'a>);
+type Compared = (Option<Rendering>, Rendering);
 
 /// All that a chart is rendered from.
 #[derive(PartialEq)]
-struct Rendering<'a> {
+struct Rendering {
     archive: PathBuf,
-    release: Release<'a>,
+    release: Release,
     values: Map<String, Value>,
 }
 
@@ -55,14 +55,14 @@ impl<'a> Foresight<'a> {
     }
 
     /// What changes there. `there`: what is installed.
-    pub(super) fn changes(&mut self, cluster: &Cluster, there: Option<&'a AppInstallation>) -> Foreseen {
+    pub(super) fn changes(&mut self, cluster: &Cluster, there: Option<&AppInstallation>) -> Foreseen {
         match self.try_changes(cluster, there) {
             Ok(objects) => Foreseen { objects, problem: None },
             Err(error) => Foreseen { objects: vec![], problem: Some(format!("{error:#}")) },
         }
     }
 
-    fn try_changes(&mut self, cluster: &Cluster, there: Option<&'a AppInstallation>) -> anyhow::Result<Vec<Change>> {
+    fn try_changes(&mut self, cluster: &Cluster, there: Option<&AppInstallation>) -> anyhow::Result<Vec<Change>> {
         let last = there.map(|it| self.rendering(&it.spec.release, &it.spec.config_maps, cluster));
         let last = last.transpose().context("as it is there now")?;
         let now = self.rendering(&self.app.spec.release, self.read, cluster)?;
@@ -73,17 +73,12 @@ impl<'a> Foresight<'a> {
         let (last, now) = &from;
         let old = last.as_ref().map(|last| self.objects(last)).transpose().context("as it is there now")?;
         let (new, again) = (self.objects(now)?, self.objects(now)?);
-        let changes = objects::changes(&old.unwrap_or_default(), &new, &again, now.release.namespace);
+        let changes = objects::changes(&old.unwrap_or_default(), &new, &again, &now.release.namespace);
         self.known.push((from, changes.clone()));
         Ok(changes)
     }
 
-    fn rendering(
-        &mut self,
-        release: &'a AppRelease,
-        read: &[ReadValues],
-        cluster: &Cluster,
-    ) -> anyhow::Result<Rendering<'a>> {
+    fn rendering(&mut self, release: &AppRelease, read: &[ReadValues], cluster: &Cluster) -> anyhow::Result<Rendering> {
         let own = values::of(release, read, &TenantFacts::of(cluster, &self.registry));
         let own = own.map_err(|problem| match problem {
             Problem::Wrong(why) => anyhow!("{why}"),
@@ -106,7 +101,7 @@ impl<'a> Foresight<'a> {
         Ok(path)
     }
 
-    fn objects(&self, of: &Rendering<'_>) -> anyhow::Result<Vec<Value>> {
+    fn objects(&self, of: &Rendering) -> anyhow::Result<Vec<Value>> {
         let text = self.helm.template(&of.release, &of.archive, &of.values)?;
         let read = documents(&text).map_err(|why| anyhow!("what its chart renders is not YAML: {why}"))?;
         Ok(read.into_iter().flat_map(objects::flat).collect())

@@ -4,7 +4,7 @@ use super::foresee::Foresight;
 use super::objects::Foreseen;
 use super::render::{of_file_or_stored, wanted};
 use super::{list, named, objects, read_config_maps};
-use crate::access::Access;
+use crate::access::{Access, parse};
 use crate::args::apps::Plan;
 use crate::outcome::Outcome;
 use crate::output;
@@ -60,11 +60,11 @@ pub(super) async fn run(access: &Access, args: &Plan, namespace: Option<&str>) -
     there.retain(|it| is_asked(&it.namespace().unwrap_or_default(), &it.spec.cluster.name));
     let mut all = changes(&app, &newest, &clusters, &there);
     if args.objects {
-        let there = by_cluster(&there);
         let mut foresight = Foresight::of(access, operator, &app, &read).await?;
         for change in all.iter_mut().filter(|change| matches!(change.what, What::Install | What::Upgrade)) {
-            let cluster = clusters.get(&change.key);
-            change.foreseen = cluster.map(|cluster| foresight.changes(cluster, there.get(&change.key).copied()));
+            let Some(cluster) = clusters.get(&change.key) else { continue };
+            let listed = there.iter().find(|it| key_of(it) == change.key);
+            change.foreseen = Some(foresight.changes(cluster, whole(access, listed).await?.as_ref()));
         }
     }
     if all.is_empty() {
@@ -74,12 +74,16 @@ pub(super) async fn run(access: &Access, args: &Plan, namespace: Option<&str>) -
     Ok(Outcome::done_if(all.iter().all(|change| change.what == What::Nothing)))
 }
 
-/// Installations by their `Cluster`s.
-fn by_cluster(there: &[AppInstallation]) -> BTreeMap<ObjectKey, &AppInstallation> {
-    let key = |it: &AppInstallation| {
-        ObjectKey::namespaced(Kind::Cluster, it.namespace().unwrap_or_default(), &*it.spec.cluster.name)
-    };
-    there.iter().map(|it| (key(it), it)).collect()
+/// The `Cluster` of an installation.
+fn key_of(it: &AppInstallation) -> ObjectKey {
+    ObjectKey::namespaced(Kind::Cluster, it.namespace().unwrap_or_default(), &*it.spec.cluster.name)
+}
+
+/// Lists leave out the values that it was given.
+async fn whole(access: &Access, listed: Option<&AppInstallation>) -> anyhow::Result<Option<AppInstallation>> {
+    let Some(it) = listed else { return Ok(None) };
+    let key = ObjectKey::namespaced(Kind::AppInstallation, it.namespace().unwrap_or_default(), it.name_any());
+    access.get(&key).await?.map(|live| parse(live, &key.to_string())).transpose()
 }
 
 /// What is to be told of each `Cluster`.
@@ -89,7 +93,7 @@ fn told(all: &[Change]) -> Vec<(&str, &Foreseen)> {
 
 /// `newest`: the digest of what the App says now.
 fn changes(app: &App, newest: &str, clusters: &BTreeMap<ObjectKey, Cluster>, there: &[AppInstallation]) -> Vec<Change> {
-    let there = by_cluster(there);
+    let there: BTreeMap<ObjectKey, &AppInstallation> = there.iter().map(|it| (key_of(it), it)).collect();
     let all: BTreeSet<&ObjectKey> = clusters.keys().chain(there.keys()).collect();
     let change = |key: &ObjectKey| {
         let (cluster, it) = (clusters.get(key), there.get(key));

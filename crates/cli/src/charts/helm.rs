@@ -18,19 +18,19 @@ pub(crate) struct Helm {
 
 /// What of a release decides what it renders.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Release<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) namespace: &'a str,
+pub(crate) struct Release {
+    pub(crate) name: String,
+    pub(crate) namespace: String,
     /// Kubernetes' version.
     pub(crate) version: String,
 }
 
-impl<'a> Release<'a> {
+impl Release {
     /// Of that App, in a tenant with that version of Kubernetes.
-    pub(crate) fn of(app: &'a str, release: &'a AppRelease, version: &str) -> Self {
+    pub(crate) fn of(app: &str, release: &AppRelease, version: &str) -> Self {
         Self {
-            name: release.release_name.as_deref().unwrap_or(app),
-            namespace: release.namespace.as_deref().unwrap_or("default"),
+            name: release.release_name.as_deref().unwrap_or(app).to_owned(),
+            namespace: release.namespace.as_deref().unwrap_or("default").to_owned(),
             version: version.trim_start_matches('v').to_owned(),
         }
     }
@@ -65,7 +65,7 @@ impl Helm {
     /// What it renders.
     pub(crate) fn template(
         &self,
-        release: &Release<'_>,
+        release: &Release,
         chart: &Path,
         values: &Map<String, Value>,
     ) -> anyhow::Result<String> {
@@ -73,7 +73,7 @@ impl Helm {
         std::fs::write(&file, serde_json::to_vec(values)?).with_context(|| file.display().to_string())?;
         self.call(&[
             "template".to_owned(),
-            release.name.to_owned(),
+            release.name.clone(),
             chart.display().to_string(),
             format!("--namespace={}", release.namespace),
             format!("--kube-version={}", release.version),

@@ -113,14 +113,10 @@ async fn of_app(
 }
 
 /// Each once, by all that differs between `Cluster`s.
-type Renderings<'a> = BTreeMap<(String, String), (Release<'a>, Map<String, Value>)>;
+type Renderings = BTreeMap<(String, String), (Release, Map<String, Value>)>;
 
 /// What is to be rendered, and what cannot be yet.
-fn renderings<'a>(
-    app: &'a App,
-    read: &[ReadValues],
-    clusters: &[Cluster],
-) -> anyhow::Result<(Renderings<'a>, Vec<String>)> {
+fn renderings(app: &App, read: &[ReadValues], clusters: &[Cluster]) -> anyhow::Result<(Renderings, Vec<String>)> {
     let release = &app.spec.release;
     let name = app.metadata.name.as_deref().unwrap_or_default();
     let (mut all, mut left_out) = (Renderings::new(), vec![]);
@@ -206,7 +202,7 @@ mod tests {
         let values = json!({"a": 1, "b": 2, "registry": ""});
         assert_eq!(said, [("1.35.4", values.clone()), ("1.36.3", values)]);
         let (first, _) = all.values().next().unwrap();
-        assert_eq!((first.name, first.namespace), ("web", "shop"));
+        assert_eq!((&*first.name, &*first.namespace), ("web", "shop"));
     }
 
     #[test]

@@ -50,7 +50,7 @@ async fn images_of_an_app_are_those_that_its_chart_renders_for_each_cluster() {
         "valuesTemplate": "{% if cluster.imageRegistry %}\nregistry: {{ cluster.imageRegistry }}\n{% endif %}\n",
         "values": {"sidecar": {"image": "docker.io/acme/side:1"}},
     });
-    team.post(&apps, &app("web", &from_map)).await;
+    let made = team.post(&apps, &app("web", &from_map)).await;
     let early = run(&["images", "--app", "web"]);
     let says = format!("key values.yaml of ConfigMap {}/tags, which spec.valuesFrom names", team.ns);
     assert!(early.status.code() == Some(1) && err(&early).contains(&says), "{}", all(&early));
@@ -64,6 +64,28 @@ async fn images_of_an_app_are_those_that_its_chart_renders_for_each_cluster() {
     let plan = run(&["apps", "plan", "web", "--objects"]);
     let says = format!("{}/acme\n  create Deployment.apps default/web\n", team.ns);
     assert!(plan.status.code() == Some(3) && out(&plan).contains(&says), "{}", all(&plan));
+
+    let mut release = made["spec"].clone();
+    release
+        .as_object_mut()
+        .unwrap()
+        .retain(|field, _| ["chart", "valuesFrom", "valuesTemplate", "values"].contains(&&**field));
+    let installation = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "AppInstallation",
+        "metadata": {
+            "name": "acme-web",
+            "labels": {"berth.dev/app": "web", "berth.dev/app-namespace": team.ns, "berth.dev/cluster-name": "acme"},
+        },
+        "spec": {
+            "app": {"namespace": team.ns, "name": "web", "uid": made["metadata"]["uid"]}, "cluster": {"name": "acme", "uid": "u"},
+            "release": release, "digest": "of-an-older-map",
+            "configMaps": [{"name": "tags", "key": "values.yaml", "values": "{\"tag\":\"1.0.0\"}"}],
+        },
+    });
+    team.post(&format!("/apis/berth.dev/v1alpha1/namespaces/{}/appinstallations", team.ns), &installation).await;
+    let plan = run(&["apps", "plan", "web", "--objects"]);
+    let says = "  change Deployment.apps default/web  its pods restart\n    .spec.template.spec.containers[0].image: docker.io/acme/web:1.0.0 → docker.io/acme/web:2.0.0\n";
+    assert!(plan.status.code() == Some(3) && out(&plan).contains(says), "{}", all(&plan));
 
     // What fails is said, and what the others have is listed.
     team.post(&apps, &app("broken", &json!({"values": {"sidecar": {"on": true}}}))).await;
