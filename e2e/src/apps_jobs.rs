@@ -126,7 +126,8 @@ impl<'w> Jobs<'w> {
         })
     }
 
-    fn has_ended(&self, pod: &Value) -> Result<()> {
+    /// Waits until that pod is gone, or through.
+    pub fn has_ended(&self, pod: &Value) -> Result<()> {
         let path = format!("{}/{}", core(&self.home, "pods"), name_of(pod));
         until("the pod to have ended", || {
             let live = self.world.kube.find(&path)?;

@@ -253,10 +253,12 @@ impl Faults<'_> {
         println!("    its AppInstallation is lost as it upgrades");
         let (mark, begun) = self.begins("nine")?;
         ensure!(begun == revision + 1, "revision {begun} comes after {revision}");
+        let pod = self.jobs.at_work()?;
         world.stop_operator()?;
         self.lose_the_installation()?;
         world.start_operator()?;
-        // The Job of the former one goes, and what it has begun is marked as failed.
+        // The Job of the former one goes before anybody lets Helm go on, and what it has begun is marked as failed.
+        self.jobs.has_ended(&pod)?;
         self.ends("nine", begun + 1, mark, 2)?;
         self.is_said_to_be_mended("pending-upgrade")
     }
