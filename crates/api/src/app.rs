@@ -56,7 +56,7 @@ const ANOTHER: &str = "App, as docs/apps.md says under Stop managing it, or rena
 ])))]
 pub struct AppSpec {
     /// The `Cluster`s, by their labels. An empty selector is all of them. One that fits no more loses the app (`onRemoval`). If more than `maxConcurrent`
-    /// would at once, that waits until the annotation `berth.dev/confirm-removal` of this App has their number.
+    /// would at once, that waits until the annotation `berth.dev/confirm-removal` of this App has what `Ready` says confirms it.
     pub cluster_selector: Option<ClusterSelector>,
     /// The `Cluster`s, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -227,7 +227,8 @@ pub struct AppSecret {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = json!([cel::one_of("valuesFrom: ", &["secretRef", "configMapRef"])])))]
 pub struct AppValues {
-    /// The Secret, of type `berth.dev/app`, in the App's namespace. A change of it upgrades the app in all `Cluster`s, in no order.
+    /// The Secret, of type `berth.dev/app`, in the App's namespace. A change of the key is a change of the App. While it cannot be used, nothing that is
+    /// there changes.
     pub secret_ref: Option<AppSecret>,
     /// The ConfigMap, with the label `berth.dev/app-values: "true"`, in the App's namespace. A change of it is a change of the App. While it
     /// cannot be used, nothing that is there changes.
@@ -316,6 +317,8 @@ pub struct AppStatus {
     /// Digest of the values in the ConfigMaps of `spec.valuesFrom`, as they were when all of them could be used last. None: it names no ConfigMap, or
     /// they never could.
     pub values_digest: Option<String>,
+    /// Likewise, of the values in its Secrets. Each has the Secret's UID in it, without which nobody can try what it is of.
+    pub secrets_digest: Option<String>,
     /// Of those that are not as the spec says at most 16, the worst first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
@@ -397,6 +400,10 @@ pub struct AppInstallationSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
     pub config_maps: Vec<ReadValues>,
+    /// Which values were in the Secrets that it names by then: a Job begins with no others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
+    pub secrets: Vec<ReadSecret>,
     /// Digest of that, as it was written.
     #[schemars(length(max = 63))]
     pub digest: String,
@@ -415,6 +422,21 @@ pub struct ReadValues {
     /// The values, as JSON. It is a text, since an API server leaves nulls out of an object.
     #[schemars(length(max = 65536))]
     pub values: String,
+}
+
+/// A key of a Secret with values, as it was looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReadSecret {
+    /// Name of the Secret.
+    #[schemars(length(max = 253))]
+    pub name: String,
+    /// The key in it.
+    #[schemars(length(max = 253))]
+    pub key: String,
+    /// Digest of the values, and of the Secret's UID, without which nobody can try what it is of.
+    #[schemars(length(max = 64))]
+    pub digest: String,
 }
 
 /// An App.
@@ -455,6 +477,8 @@ pub struct AppInstallationStatus {
     pub phase: Option<String>,
     /// Digest of what the last Job was asked for, with all that it was made from. Another one is a reason for another Job.
     pub asked: Option<String>,
+    /// Digest of the registry's login and CA that the last Job was given. With others one that failed is tried again at once.
+    pub fetched_with: Option<String>,
     /// The release, as it was when a Job last said so.
     pub release: Option<ReleaseStatus>,
     /// Tries that failed in a row.
@@ -563,6 +587,12 @@ impl AppRelease {
     /// ConfigMaps that its values are in, each with the key: in the order of the spec.
     pub fn config_maps(&self) -> impl Iterator<Item = (&AppConfigMap, &str)> {
         self.values_from.iter().filter_map(|from| Some((from.config_map_ref.as_ref()?, &*from.key)))
+    }
+
+    /// Secrets that its values are in, each with its place in the list and the key.
+    pub fn value_secrets(&self) -> impl Iterator<Item = (usize, &AppSecret, &str)> {
+        let all = self.values_from.iter().enumerate();
+        all.filter_map(|(at, from)| Some((at, from.secret_ref.as_ref()?, &*from.key)))
     }
 }
 

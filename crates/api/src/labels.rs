@@ -130,7 +130,7 @@ pub const APP_ASKED: &str = "berth.dev/app-asked";
 pub const APP_CHECK_UID: &str = "berth.dev/app-check-uid";
 /// On an `App`: asks for a look for drift in all its `Cluster`s. The value is any new text.
 pub const CHECK: &str = "berth.dev/check";
-/// On an `App`: confirms that so many `Cluster`s which it selects no more lose it. The value is their number.
+/// On an `App`: confirms that `Cluster`s which it selects no more lose it. The value is their number and a digest of which they are, as the App's `Ready` has it.
 pub const CONFIRM_REMOVAL: &str = "berth.dev/confirm-removal";
 /// On the Secret in a control-plane namespace with Argo CD's kubeconfig: the namespace of the Argo CD in which the tenant is, or is about to be,
 /// registered.

@@ -10,7 +10,7 @@ use berth_api::{App, AppInstallation, labels};
 use berth_plan::MetaCluster;
 use berth_plan::jobs::secret_beside;
 use berth_plan::object_meta::{deleting, label};
-use berth_plan_apps::values::config_maps;
+use berth_plan_apps::values::{config_maps, secrets};
 use berth_plan_apps::{Target, app};
 use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
@@ -37,6 +37,9 @@ pub async fn observe_app(io: &Io, object: &App, operator: &str, meta: &Arc<MetaC
             let live = io.get(&map).await?;
             snapshot.put_all(Kind::ConfigMap, live.map(|live| values_in(object, &map, &live)));
         }
+        for secret in secrets_of(object) {
+            teams_secret(io, &mut snapshot, &secret, APP_SECRET).await?;
+        }
     }
     if object.spec.after.is_empty() {
         return Ok(snapshot);
@@ -49,6 +52,11 @@ pub async fn observe_app(io: &Io, object: &App, operator: &str, meta: &Arc<MetaC
         snapshot.put_all(Kind::AppInstallation, installations);
     }
     Ok(snapshot)
+}
+
+/// The Secrets that its values are in, each once.
+fn secrets_of(app: &App) -> BTreeSet<ObjectKey> {
+    secrets::sources(&app.spec.release, &app.namespace().unwrap_or_default()).map(|(secret, _)| secret).collect()
 }
 
 /// The ConfigMaps that its values are in, each once.
@@ -70,28 +78,38 @@ fn values_in(app: &App, map: &ObjectKey, live: &Value) -> Value {
     json!({"metadata": metadata, "data": data})
 }
 
-/// ConfigMaps with values of an `App`, of which no watch tells, and what they were.
+/// ConfigMaps and Secrets with values of an `App`, of which no watch tells, and what they were.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValuesSeen(Vec<(ObjectKey, Option<String>)>);
 
 impl ValuesSeen {
     /// As they were observed. None: it names none.
     pub fn of(app: &App, snapshot: &Snapshot) -> Option<Self> {
-        let version = |map: ObjectKey| (map.clone(), snapshot.observed.get(&map).and_then(version_of));
-        let all: Vec<_> = sources(app).into_iter().map(version).collect();
+        let all = sources(app).into_iter().chain(secrets_of(app));
+        let all: Vec<_> = all.map(|key| (key.clone(), seen(snapshot, &key))).collect();
         (!all.is_empty()).then_some(Self(all))
     }
 
     /// Whether they still are so.
     pub async fn is_unchanged(&self, io: &Io) -> bool {
-        for (map, seen) in &self.0 {
-            match io.get(map).await {
-                Ok(live) if live.as_ref().and_then(version_of) == *seen => {}
-                _ => return false,
+        let mut now = Snapshot::default();
+        for (key, before) in &self.0 {
+            let read = match key.kind {
+                Kind::Secret => teams_secret(io, &mut now, key, APP_SECRET).await,
+                kind => io.get(key).await.map(|live| now.put_all(kind, live)),
+            };
+            if read.is_err() || now.observed.denied || seen(&now, key) != *before {
+                return false;
             }
         }
         true
     }
+}
+
+/// Which one it was, or what was in the way of seeing that.
+fn seen(snapshot: &Snapshot, key: &ObjectKey) -> Option<String> {
+    let refused = || snapshot.observed.secrets.get(key).map(|facts| facts.refused.clone().unwrap_or_default());
+    snapshot.observed.get(key).and_then(version_of).or_else(refused)
 }
 
 fn version_of(live: &Value) -> Option<String> {
@@ -267,5 +285,56 @@ mod tests {
         assert!(observed(true, &[]).await.unwrap().observed.team_namespace_ends);
         let refused = observed(true, &[("/namespaces/team-a", 403)]).await;
         assert!(refused.is_err_and(|e| e.kind == ErrorKind::Forbidden));
+    }
+
+    #[tokio::test]
+    async fn a_secret_that_turns_into_another_or_that_may_not_be_read_is_news() {
+        let app: App = serde_json::from_value(json!({
+            "apiVersion": "berth.dev/v1alpha1", "kind": "App", "metadata": {"name": "web", "namespace": "team-a"},
+            "spec": {
+                "clusterSelector": {}, "chart": {"oci": "oci://reg/web", "version": "1.0.0"},
+                "valuesFrom": [{"secretRef": {"name": "words"}}],
+            },
+        }))
+        .unwrap();
+        let secret = |version: &str, type_: &str| {
+            let metadata = json!({"name": "words", "namespace": "team-a", "uid": "u", "resourceVersion": version});
+            (200, json!({"kind": "Secret", "metadata": metadata, "type": type_, "data": {"values.yaml": "YTogMQ=="}}))
+        };
+        let refused = |code: u16, message: &str| {
+            (code, json!({"kind": "Status", "status": "Failure", "code": code, "message": message}))
+        };
+        let answers = [
+            refused(404, "secrets \"words\" not found"),
+            refused(422, "secrets \"words\" is forbidden: ValidatingAdmissionPolicy 'mine' denied request: no"),
+            secret("1", "Opaque"),
+            secret("2", APP_SECRET),
+            secret("3", APP_SECRET),
+        ];
+        let io = |(code, body): (u16, Value)| {
+            let service = tower::service_fn(move |request: Request<Body>| {
+                assert!(request.uri().query().is_some_and(|query| query.contains("dryRun=All")), "{}", request.uri());
+                let body = Body::from(body.to_string().into_bytes());
+                async move { Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap()) }
+            });
+            Io::new(
+                FencedClient::new(Client::new(service, "default"), Fence::open()),
+                Arc::default(),
+                Duration::from_secs(9),
+            )
+        };
+        for (n, before) in answers.iter().enumerate() {
+            let mut snapshot = Snapshot::default();
+            for secret in secrets_of(&app) {
+                teams_secret(&io(before.clone()), &mut snapshot, &secret, APP_SECRET).await.unwrap();
+            }
+            let seen = ValuesSeen::of(&app, &snapshot).expect("it names a Secret");
+            for (m, now) in answers.iter().enumerate() {
+                assert_eq!(seen.is_unchanged(&io(now.clone())).await, n == m, "{before:?}, then {now:?}");
+            }
+        }
+        assert!(ValuesSeen(vec![]).is_unchanged(&io(refused(500, "away"))).await);
+        let away = io(refused(500, "away"));
+        assert!(!ValuesSeen::of(&app, &Snapshot::default()).unwrap().is_unchanged(&away).await, "nobody knows");
     }
 }

@@ -65,30 +65,48 @@ pub fn wanted<'a>(
     (found, missing)
 }
 
+/// Digests of what is in the objects that `spec.valuesFrom` names. None: it names none of that kind. Empty: they never could be used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ValuesDigests {
+    /// Of ConfigMaps.
+    pub config_maps: Option<String>,
+    /// Of Secrets.
+    pub secrets: Option<String>,
+}
+
+impl ValuesDigests {
+    /// As the status has them: the controller of `App`s alone reads what they are of.
+    pub fn recorded(app: &App) -> Self {
+        let (release, status) = (&app.spec.release, app.status.clone().unwrap_or_default());
+        Self {
+            config_maps: release.config_maps().next().map(|_| status.values_digest.unwrap_or_default()),
+            secrets: release.value_secrets().next().map(|_| status.secrets_digest.unwrap_or_default()),
+        }
+    }
+
+    /// Whether there are any.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// By this it is known whether an installation has the newest spec: what an API server makes of values, such as of a null in them, is its own.
-/// `values`: digest of what is in the ConfigMaps that it names, if it names any.
-pub fn digest(release: &AppRelease, values: Option<&str>) -> String {
+pub fn digest(release: &AppRelease, values: &ValuesDigests) -> String {
     let mut all = serde_json::to_vec(release).unwrap_or_default();
-    all.extend(values.unwrap_or_default().bytes());
+    all.extend([&values.config_maps, &values.secrets].into_iter().flatten().flat_map(|digest| digest.bytes()));
     let mut digest = sha256(&all);
     digest.truncate(40);
     digest
 }
 
-/// Digest of what was in the ConfigMaps that it names, as its status has it: its controller alone reads them. None: it names none.
-pub fn values_digest(app: &App) -> Option<&str> {
-    app.spec.release.config_maps().next()?;
-    Some(app.status.as_ref().and_then(|status| status.values_digest.as_deref()).unwrap_or_default())
-}
-
-/// The digest of what an `App` says now. `values`: of its ConfigMaps.
-pub fn newest(app: &App, values: Option<&str>) -> String {
+/// The digest of what an `App` says now.
+pub fn newest(app: &App, values: &ValuesDigests) -> String {
     digest(&app.spec.release_of(&app.name_any()), values)
 }
 
 /// Whether an installation has what its `App` says now.
 pub fn is_newest(app: &App, there: &AppInstallation) -> bool {
-    there.spec.digest == newest(app, values_digest(app))
+    there.spec.digest == newest(app, &ValuesDigests::recorded(app))
 }
 
 /// Whether its status is of its spec.
@@ -144,7 +162,7 @@ pub fn fingerprint(live: &Value) -> u64 {
             return NOTHING;
         }
         let app = serde_json::from_value::<App>(live.clone()).ok();
-        (app.as_ref().and_then(refusal), app.as_ref().and_then(values_digest)).hash(&mut hash);
+        (app.as_ref().and_then(refusal), app.as_ref().map(ValuesDigests::recorded)).hash(&mut hash);
     } else {
         let there = serde_json::from_value::<AppInstallation>(live.clone()).ok();
         there.map(|there| state(&there) as u8).hash(&mut hash);
@@ -206,25 +224,29 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_its_config_maps_is_a_part_of_what_it_says() {
+    fn what_is_in_its_config_maps_and_secrets_is_a_part_of_what_it_says() {
         let app = |from: Value, values: Value| -> App {
             let chart = json!({"oci": "oci://reg/web", "version": "1.0.0"});
             serde_json::from_value(json!({
                 "apiVersion": "berth.dev/v1alpha1", "kind": "App", "metadata": {"name": "web"},
-                "spec": {"clusterSelector": {}, "chart": chart, "required": true, "valuesFrom": from}, "status": {"valuesDigest": values},
+                "spec": {"clusterSelector": {}, "chart": chart, "required": true, "valuesFrom": from}, "status": values,
             }))
             .unwrap()
         };
         let of = |from: &Value, values: Value| {
             let app = app(from.clone(), values);
-            (newest(&app, values_digest(&app)), fingerprint(&json!(app)))
+            (newest(&app, &ValuesDigests::recorded(&app)), fingerprint(&json!(app)))
         };
         let (secret, map) = (json!([{"secretRef": {"name": "s"}}]), json!([{"configMapRef": {"name": "m"}}]));
-        assert_eq!(of(&secret, json!("a")).0, of(&secret, json!(null)).0, "of Secrets it does not know");
-        let without = app(map.clone(), json!(null)).spec.release_of("web");
-        assert_ne!(of(&map, json!("a")).0, digest(&without, None));
-        let (one, other) = (of(&map, json!("a")), of(&map, json!("b")));
-        assert!(one.0 != other.0 && one.1 != other.1);
+        for (from, field, others) in
+            [(&map, "valuesDigest", "secretsDigest"), (&secret, "secretsDigest", "valuesDigest")]
+        {
+            let without = app(from.clone(), json!({})).spec.release_of("web");
+            assert_ne!(of(from, json!({field: "a"})).0, digest(&without, &ValuesDigests::default()));
+            let (one, other) = (of(from, json!({field: "a"})), of(from, json!({field: "b"})));
+            assert!(one.0 != other.0 && one.1 != other.1);
+            assert_eq!(of(from, json!({field: "a", others: "a"})), one, "it names none of these any more");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::output;
 use crate::paint::{good, safe, warn};
 use berth_api::app::AppRelease;
 use berth_api::{App, AppInstallation, Cluster};
-use berth_plan_apps::app;
+use berth_plan_apps::app::{self, ValuesDigests};
 use berth_plan_apps::values::config_maps;
 use berth_render::{Kind, ObjectKey};
 use kube::ResourceExt as _;
@@ -49,7 +49,12 @@ pub(super) async fn run(access: &Access, args: &Plan, namespace: Option<&str>) -
     let app = of_file_or_stored(access, args.file.as_deref(), args.app.as_deref(), namespace).await?;
     let operator = &*args.operator_namespace;
     let read = read_config_maps(access, &app).await?;
-    let newest = app::newest(&app, config_maps::digest(&app.spec.release, &read).as_deref());
+    // Whoever may see what is planned need not see what Secrets hold: what the operator saw last counts.
+    let values = ValuesDigests {
+        config_maps: config_maps::digest(&app.spec.release, &read),
+        ..ValuesDigests::recorded(&recorded(access, &app).await?)
+    };
+    let newest = app::newest(&app, &values);
     let mut clusters = wanted(access, &app, operator).await?;
     let (scope, selector) = (app::scope(&app, operator), app::selector(&app));
     let mut there: Vec<AppInstallation> = list(access, Kind::AppInstallation, scope, Some(&selector)).await?;
@@ -72,6 +77,13 @@ pub(super) async fn run(access: &Access, args: &Plan, namespace: Option<&str>) -
     }
     output::show(args.output, &all, || table(&all) + &objects::text(&told(&all)))?;
     Ok(Outcome::done_if(all.iter().all(|change| change.what == What::Nothing)))
+}
+
+/// The App as it is stored: its status says what the operator saw. One of a file may be new.
+async fn recorded(access: &Access, app: &App) -> anyhow::Result<App> {
+    let key = ObjectKey::namespaced(Kind::App, app.namespace().unwrap_or_default(), app.name_any());
+    let live = access.get(&key).await?.map(|live| parse::<App>(live, &key.to_string())).transpose()?;
+    Ok(App { status: live.and_then(|live| live.status), ..app.clone() })
 }
 
 /// The `Cluster` of an installation.
@@ -175,13 +187,13 @@ mod tests {
                 "metadata": {"name": cluster, "namespace": "team-a"},
                 "spec": {
                     "app": {"namespace": "team-a", "name": "web", "uid": "u"}, "cluster": {"name": cluster, "uid": "u"},
-                    "digest": app::newest(&app(version), None), "release": release,
+                    "digest": app::newest(&app(version), &ValuesDigests::default()), "release": release,
                 },
             }))
             .unwrap()
         };
         let clusters = [cluster("a", "none"), cluster("b", "canary"), cluster("c", "none")].into();
-        let newest = app::newest(&app("2.0.0"), None);
+        let newest = app::newest(&app("2.0.0"), &ValuesDigests::default());
         let all =
             changes(&app("2.0.0"), &newest, &clusters, &[has("a", "1.0.0"), has("b", "2.0.0"), has("gone", "1.0.0")]);
         let lines: Vec<_> = all.iter().map(|change| (&*change.cluster, change.what, change.wave)).collect();

@@ -4,7 +4,7 @@
 use crate::backup::gone;
 use crate::common::{Running, SOON, SYSTEM, Team, alone_at_a_server, settings};
 use anyhow::{Context as _, ensure};
-use berth_api::app::Drift;
+use berth_api::app::{APP_SECRET, Drift};
 use berth_api::apps::{Checked, Deployed, Drifted, Object, Outcome, TASK, Task, What};
 use berth_api::conditions::ConditionType;
 use berth_api::{App, AppInstallation, labels, names};
@@ -183,7 +183,7 @@ fn plain(job: &Job) -> serde_json::Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn values_of_config_maps_get_to_tenants_and_what_cannot_be_used_changes_nothing() {
+async fn values_of_others_objects_get_to_tenants_and_what_cannot_be_used_changes_nothing() {
     let (_turn, server) = alone_at_a_server().await;
     let team = Team::with_cluster(server).await;
     let _operator = operator(server);
@@ -268,6 +268,38 @@ async fn values_of_config_maps_get_to_tenants_and_what_cannot_be_used_changes_no
     let (made, _) = ends(&team, &job, deploys, &deployed(3)).await;
     assert_eq!(plain(&made), json!([[0, {"size": 2}], [1, {"size": 3}]]));
     says("deployed in 1 Cluster").await;
+
+    let secrets: Api<Secret> = Api::namespaced(team.client.clone(), &team.ns);
+    let keep = async |name: &str, type_: &str, key: &str, text: &str| {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "type": type_, "stringData": {key: text},
+        });
+        secrets.patch(name, &PatchParams::apply("test").force(), &Patch::Apply(&secret)).await.unwrap();
+    };
+    let from = json!({"spec": {
+        "valuesFrom": [{"secretRef": {"name": "words"}}], "chart": {"pullSecretRef": {"name": "login"}},
+    }});
+    all.patch("web", &PatchParams::default(), &Patch::Merge(&from)).await.unwrap();
+    says("Secret").await;
+    keep("words", "Opaque", "values.yaml", "word: one").await;
+    says("berth.dev/app").await;
+    secrets.delete("words", &DeleteParams::default()).await.unwrap();
+    keep("login", APP_SECRET, ".dockerconfigjson", "{}").await;
+    for (revision, text) in [(4, "word: one"), (5, "word: two")] {
+        keep("words", APP_SECRET, "values.yaml", text).await;
+        says("being installed or upgraded in").await;
+        let (made, beside) = ends(&team, &job, deploys, &deployed(revision)).await;
+        assert_eq!(plain(&made), json!([]));
+        let held = beside.data.unwrap_or_default();
+        assert_eq!(held.get("values-0.yaml").map(|v| &*v.0), Some(text.as_bytes()), "{:?}", held.keys());
+        says("deployed in 1 Cluster").await;
+    }
+    keep("login", APP_SECRET, ".dockerconfigjson", "{\"auths\": {}}").await;
+    secrets.delete("words", &DeleteParams::default()).await.unwrap();
+    says("What is deployed stays as it is").await;
+    let status = installations.get(&name).await.unwrap().status.unwrap();
+    assert_eq!(status.phase.as_deref(), Some("Deployed"), "{status:?}");
+    assert!(team.inside::<Job>().get_opt(&job).await.unwrap().is_none(), "neither is a reason for a Job");
 
     all.delete("web", &DeleteParams::default()).await.unwrap();
     ends(&team, &job, |task| matches!(task, Task::Uninstall(_)), &Outcome::Uninstalled).await;

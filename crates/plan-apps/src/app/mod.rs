@@ -10,17 +10,19 @@ mod waves;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use berth_plan::apps::{is_newest, newest, scope, selector, selector_of, state, wanted};
+pub use berth_plan::apps::{ValuesDigests, is_newest, newest, scope, selector, selector_of, state, wanted};
 pub use waves::{name as wave_name, of as wave_of, says_namespace_ends};
 
 use crate::requeue::{AT_REST, SLOW, WAITING};
 use crate::source;
-use crate::values::{self, Problem, config_maps};
+use crate::values::{self, Problem, config_maps, secrets};
 use after::Before;
-use berth_api::app::{AppInstallationSpec, AppState, AppStatus, InstalledApp, InstalledIn, OnRemoval, ReadValues};
+use berth_api::app::{
+    AppInstallationSpec, AppState, AppStatus, InstalledApp, InstalledIn, OnRemoval, ReadSecret, ReadValues,
+};
 use berth_api::conditions::Reason;
 use berth_api::{App, AppInstallation, labels, names};
-use berth_plan::apps::{has_failed, is_observed, labels_of, runs, values_digest};
+use berth_plan::apps::{has_failed, is_observed, labels_of, runs};
 use berth_plan::model::{Action, Plan, Stage, StageId, State};
 use berth_plan::object_meta::{label, uid};
 use berth_plan::requeue::SOON;
@@ -54,9 +56,9 @@ pub struct AppPlan {
     wave: Option<usize>,
     /// `Cluster`s that are named, and are not there.
     missing: Vec<ObjectKey>,
-    /// Digest of what is in its ConfigMaps.
-    values: Option<String>,
-    /// After this long another look is due, whatever its ConfigMaps are: it is not at rest.
+    /// Of what is in its ConfigMaps and Secrets.
+    values: ValuesDigests,
+    /// After this long another look is due, whatever these are: it is not at rest.
     due: Option<SignedDuration>,
 }
 
@@ -64,6 +66,8 @@ pub struct AppPlan {
 struct Newest {
     /// What is in its ConfigMaps.
     config_maps: Vec<ReadValues>,
+    /// What its Secrets hold.
+    secrets: Vec<ReadSecret>,
     digest: String,
 }
 
@@ -81,20 +85,26 @@ impl Planner for AppPlanner {
         let id = if input.is_deleted() { StageId::Deletion } else { StageId::App };
         let mut stage = Stage::new(id, State::Ready);
         let before = Before::of(input);
+        let release = &input.object.spec.release;
         let read = config_maps::read(input.object, |key| input.observed.get(key));
+        let looked_at = secrets::read(release, input.namespace(), input.observed);
         // While one cannot be used, the last ones that could count.
-        out.values = match &read {
-            Ok(read) => config_maps::digest(&input.object.spec.release, read),
-            Err(_) => values_digest(input.object).map(str::to_owned),
+        let last = ValuesDigests::recorded(input.object);
+        out.values = ValuesDigests {
+            config_maps: read.as_ref().map_or(last.config_maps, |read| config_maps::digest(release, read)),
+            secrets: looked_at.as_ref().map_or(last.secrets, |read| secrets::digest(release, read)),
         };
-        let unread = || read.as_ref().err().cloned().map(unread);
+        let unread = || read.as_ref().err().or(looked_at.as_ref().err()).cloned().map(unread);
         let refused = if input.is_deleted() {
             None
         } else {
             refused(input).or_else(|| before.as_ref().err().cloned()).or_else(unread)
         };
-        let newest =
-            Newest { digest: newest(input.object, out.values.as_deref()), config_maps: read.unwrap_or_default() };
+        let newest = Newest {
+            digest: newest(input.object, &out.values),
+            config_maps: read.unwrap_or_default(),
+            secrets: looked_at.unwrap_or_default(),
+        };
         let before = before.unwrap_or_default();
         let (clusters, missing) = wanted(input.object, &input.observed.objects, &input.settings.apps.namespace);
         let mut all: BTreeMap<ObjectKey, (Option<&Value>, Option<AppInstallation>)> = BTreeMap::new();
@@ -150,7 +160,7 @@ impl Planner for AppPlanner {
         }
         (out.held, out.missing) = (held, missing);
         // What is confirmed is put on record, and done then.
-        let is_recorded = removal.stays.is_empty() || removal.asks;
+        let is_recorded = removal.stays.is_empty() || removal.asks.is_some();
         out.wave = wave.filter(|_| !spec.waves.is_empty());
         out.plan.finished = input.is_deleted() && all.is_empty();
         let at_rest = out.tenants.iter().all(|tenant| tenant.state == AppState::Deployed);
@@ -164,8 +174,8 @@ impl Planner for AppPlanner {
         out.plan.stages.extend(clusters);
         out.requeue_after = Some(match (out.plan.is_empty() && is_recorded, at_rest) {
             (false, _) => SOON,
-            // Of its ConfigMaps no watch tells.
-            (true, true) if out.values.is_some() => SLOW,
+            // Of its ConfigMaps and Secrets no watch tells.
+            (true, true) if !out.values.is_empty() => SLOW,
             (true, true) => AT_REST,
             // Of those of others it is not told.
             (true, false) if is_held_up => WAITING,
@@ -213,7 +223,7 @@ fn refused(input: Input<'_, App>) -> Option<State> {
     ))
 }
 
-/// Why what is in its ConfigMaps cannot be used.
+/// Why what is in its ConfigMaps and Secrets cannot be used.
 fn unread(problem: Problem) -> State {
     match problem {
         Problem::Waits(on) => State::waiting(on),
@@ -285,6 +295,7 @@ fn object(input: Input<'_, App>, newest: &Newest, cluster: &ObjectKey, live: &Va
     let spec = AppInstallationSpec {
         digest: newest.digest.clone(),
         config_maps: newest.config_maps.clone(),
+        secrets: newest.secrets.clone(),
         app: InstalledApp { namespace: namespace.to_owned(), name: app.to_owned(), uid: input.uid().to_owned() },
         cluster: InstalledIn { name: cluster.name.clone(), uid: uid(live).to_owned() },
         release,

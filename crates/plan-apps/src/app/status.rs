@@ -30,7 +30,8 @@ pub(super) fn status(input: Input<'_, App>, planned: &AppPlan, failure: Option<&
         wave: planned.wave.and_then(|wave| i64::try_from(wave + 1).ok()),
         confirmed: i64::try_from(planned.removal.confirmed).ok().filter(|confirmed| *confirmed > 0),
         drifted: i64::try_from(planned.tenants.iter().filter(|tenant| tenant.drifted).count()).ok(),
-        values_digest: planned.values.clone().filter(|digest| !digest.is_empty()),
+        values_digest: planned.values.config_maps.clone().filter(|digest| !digest.is_empty()),
+        secrets_digest: planned.values.secrets.clone().filter(|digest| !digest.is_empty()),
         clusters: listed.into_iter().take(LISTED).map(listed_as).collect(),
         conditions: verdicts::publish(&old.conditions, said(input, planned, failure), generation, input.now, false),
     }

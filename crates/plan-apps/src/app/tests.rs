@@ -5,11 +5,12 @@ mod words;
 
 use super::*;
 use berth_api::app::{
-    AppChart, AppConfigMap, AppInstallationStatus, AppRelease, AppSpec, AppValues, AppWave, OtherApp, phase,
+    APP_SECRET, AppChart, AppConfigMap, AppInstallationStatus, AppRelease, AppSecret, AppSpec, AppValues, AppWave,
+    OtherApp, phase,
 };
 use berth_api::conditions::{self, ConditionType};
 use berth_api::selector::{ClusterSelector, NamedCluster};
-use berth_plan::{Observed, Settings};
+use berth_plan::{Observed, SecretFacts, Settings};
 
 const OPERATOR: &str = "berth-system";
 
@@ -578,6 +579,63 @@ fn a_change_of_a_config_map_goes_wave_by_wave_and_what_cannot_be_used_changes_no
     assert_eq!(it.ready(), "True AsExpected: deployed in 2 Clusters");
 }
 
+fn values_from_secret(app: &mut App) {
+    let secret_ref = Some(AppSecret { name: "passwords".into() });
+    app.spec.release.values_from = vec![AppValues { secret_ref, key: "values.yaml".into(), ..AppValues::default() }];
+}
+
+fn hold_secret(it: &mut Fixture, value: &str) {
+    let secret = ObjectKey::namespaced(Kind::Secret, OPERATOR, "passwords");
+    let data = BTreeMap::from([("values.yaml".to_owned(), value.as_bytes().to_vec())]);
+    it.observed.secrets.insert(secret, SecretFacts::read(APP_SECRET, &data).into());
+}
+
+#[test]
+fn a_change_of_a_secret_goes_wave_by_wave_and_what_cannot_be_used_changes_nothing() {
+    let mut it = Fixture::new(OPERATOR);
+    in_waves(&mut it.app);
+    values_from_secret(&mut it.app);
+    for (name, of) in [("canary", "canary"), ("rest", "none")] {
+        it.cluster("team-a", name);
+        tier(&mut it, name, of);
+    }
+    it.reconcile();
+    let missing = "False Waiting: waiting for Secret berth-system/passwords, which spec.valuesFrom names: create it with type berth.dev/app, or correct the name. What is deployed stays as it is";
+    assert_eq!((it.installed().len(), it.ready()), (0, missing.to_owned()));
+    let told = |it: &Fixture| -> Vec<String> {
+        let all = it.observed.objects.iter().filter(|(key, _)| key.kind == Kind::AppInstallation);
+        all.map(|(_, of)| of["spec"]["secrets"][0]["digest"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    hold_secret(&mut it, "a: 1");
+    for name in ["canary", "rest"] {
+        it.reconcile();
+        it.says(name, phase::DEPLOYED, 0);
+    }
+    let planned = it.reconcile();
+    assert!(planned.plan.is_empty() && planned.requeue_after == Some(SLOW) && planned.due.is_none(), "{planned:?}");
+    assert_eq!(it.ready(), "True AsExpected: deployed in 2 Clusters");
+    let first = told(&it);
+    assert!(first[0] == first[1] && first[0].len() == 40, "{first:?}");
+
+    hold_secret(&mut it, "a: 2");
+    it.reconcile();
+    let now = told(&it);
+    assert!(now[0] != first[0] && now[1] == first[1], "{now:?}");
+    assert!(it.ready().contains("at wave 1 of 3 (canary)"), "{}", it.ready());
+    it.says("canary", phase::DEPLOYED, 0);
+    let secrets = std::mem::take(&mut it.observed.secrets);
+    assert!(it.reconcile().plan.is_empty() && it.ready() == missing, "{}", it.ready());
+    assert_eq!((told(&it), it.app.status.as_ref().unwrap().selected), (now.clone(), Some(2)));
+    it.observed.secrets = secrets;
+    it.reconcile();
+    assert_eq!(told(&it), [&*now[0], &*now[0]]);
+    it.says("rest", phase::DEPLOYED, 0);
+    it.reconcile();
+    assert_eq!(it.ready(), "True AsExpected: deployed in 2 Clusters");
+    let status = serde_json::to_string(&it.app.status).unwrap();
+    assert!(status.contains("secretsDigest") && !status.contains("valuesDigest"), "{status}");
+}
+
 #[test]
 fn one_that_is_deleted_is_uninstalled_though_its_config_map_is_gone() {
     let mut it = Fixture::new(OPERATOR);
@@ -698,6 +756,7 @@ pub(crate) fn situations() -> Vec<berth_testkit::situations::Situation> {
             w.app.spec.release.values_template = Some("a: {{ range(9) }}".into());
         }),
         ("a ConfigMap with its values does not exist", |w| values_from(&mut w.app)),
+        ("a Secret with its values does not exist", |w| values_from_secret(&mut w.app)),
         ("a ConfigMap with its values lacks the label", |w| {
             values_from(&mut w.app);
             hold(w, &json!({"values.yaml": "a: 1"}), "");

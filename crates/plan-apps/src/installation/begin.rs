@@ -1,7 +1,7 @@
 //! Makes a Job, once what it is asked for is on record.
 
 use super::input::InstallationInput;
-use super::job::Asked;
+use super::job::{Asked, entries};
 use super::plan::InstallationPlan;
 use crate::requeue::{SLOW, WAITING};
 use crate::source;
@@ -29,9 +29,16 @@ pub(super) fn begin(
         out.requeue_after = Some(SLOW);
         return State::blocked(Reason::NotAllowed, why);
     }
-    if let (true, Some(at)) =
-        (status.asked.as_ref() == Some(&asked.digest), input.next_try().filter(|at| *at > input.now))
-    {
+    let copies = match (&asked.values, &asked.chart) {
+        (Ok(values), Ok(chart)) => values.iter().chain(chart.iter().map(|(copy, _)| copy)).cloned().collect(),
+        (Err(state), _) | (Ok(_), Err(state)) => {
+            out.requeue_after = Some(if status.release.is_some() { SLOW } else { WAITING });
+            return state.clone();
+        }
+    };
+    let with = asked.fetched_with();
+    let is_recorded = status.asked.as_ref() == Some(&asked.digest) && status.fetched_with == with;
+    if let (true, Some(at)) = (is_recorded, input.next_try().filter(|at| *at > input.now)) {
         out.phase = phase::FAILED;
         out.requeue_after = Some(at.duration_since(input.now).max(SOON));
         let why = status.message.unwrap_or_default();
@@ -53,12 +60,12 @@ pub(super) fn begin(
         out.plan.for_platform.extend(pod.for_platform());
         return State::waiting(pod.awaited());
     }
-    if status.asked.as_ref() != Some(&asked.digest) {
-        out.asked = Some(asked.digest.clone());
+    if !is_recorded {
+        out.asked = Some((asked.digest.clone(), with));
         out.requeue_after = Some(SOON);
         return State::waiting("what is asked for to be recorded");
     }
-    let created = owner.secret(&target.job, asked.entries(input)).and_then(|secret| {
+    let created = owner.secret(&target.job, entries(input, copies)).and_then(|secret| {
         let shape = asked.shape(input, &target.job)?;
         owner.create(stage, shape, Some(secret))
     });

@@ -3,8 +3,8 @@
 use super::input::InstallationInput;
 use super::target::Tenant;
 use crate::objects::find;
-use crate::values::{self, Problem, TenantFacts, config_maps};
-use berth_api::app::{APP_SECRET, AppConfigMap, AppRelease};
+use crate::values::{self, Problem, TenantFacts, config_maps, secrets};
+use berth_api::app::{AppConfigMap, AppRelease, AppSecret};
 use berth_api::apps::{Chart, Check, Deploy, Plain, Recorded, Release, TASK, Task, Uninstall, files};
 use berth_api::conditions::Reason;
 use berth_api::{Cluster, labels, names};
@@ -28,8 +28,10 @@ pub(super) struct Asked {
     pub(super) task: Task,
     /// Digest of it, and of all that it is made from.
     pub(super) digest: String,
-    /// Copies of Secrets that it gets.
-    copies: Vec<SecretEntry>,
+    /// Copies of Secrets with values that it gets. Err: why none begins.
+    pub(super) values: Result<Vec<SecretEntry>, State>,
+    /// Likewise, of those that its chart is fetched with, each with the digest of what is in it.
+    pub(super) chart: Result<Vec<(SecretEntry, String)>, State>,
 }
 
 /// The release of the spec, as the program is told. What the `App` leaves out was filled in.
@@ -75,25 +77,11 @@ pub(super) fn deploy(input: InstallationInput<'_>, epoch: i64) -> Result<Asked, 
     let asked = &input.object.spec.release;
     let own_values = own_values(input)?;
     let plain = plain(input)?;
-    let mut copies = vec![];
-    let chart_part = &asked.chart;
-    let pull = chart_part
-        .pull_secret_ref
-        .as_ref()
-        .map(|secret| ("chart.pullSecretRef", &*secret.name, files::LOGIN, files::LOGIN.to_owned()));
-    let ca = chart_part
-        .ca_secret_ref
-        .as_ref()
-        .map(|secret| ("chart.caSecretRef", &*secret.name, files::CA, files::CA.to_owned()));
-    let values = asked.values_from.iter().enumerate();
-    let values = values
-        .filter_map(|(n, from)| Some(("valuesFrom", &*from.secret_ref.as_ref()?.name, &*from.key, files::values(n))));
-    let mut digests = vec![];
-    for (field, secret, key, name) in pull.into_iter().chain(ca).chain(values) {
-        let source = input.target().source(secret);
-        digests.push(digest_of(input, field, &source, key)?);
-        copies.push(SecretEntry::Copy { name, source, of: key.to_owned() });
-    }
+    let untold = |secret: &AppSecret, key: &str| {
+        State::waiting(format!("{} to say what is in key {key} of Secret {}", input.target().app, secret.name))
+    };
+    let of = |(_, secret, key): (usize, &AppSecret, &str)| said(input, secret, key).ok_or_else(|| untold(secret, key));
+    let digests: Vec<&str> = asked.value_secrets().map(of).collect::<Result<_, _>>()?;
     let mut deploy = Deploy {
         release: release(input),
         chart: chart(asked),
@@ -107,7 +95,7 @@ pub(super) fn deploy(input: InstallationInput<'_>, epoch: i64) -> Result<Asked, 
     let digest = digest(&json!({"task": deploy, "from": digests}));
     // Not a part of what is asked for: it is another one after each Job.
     deploy.release.recorded = recorded(input, epoch);
-    Ok(Asked { task: Task::Deploy(Box::new(deploy)), digest, copies })
+    Ok(Asked { task: Task::Deploy(Box::new(deploy)), digest, values: of_values(input), chart: of_chart(input) })
 }
 
 /// What is asked of the tenant, as far as it can be said.
@@ -126,10 +114,7 @@ fn own_values(input: InstallationInput<'_>) -> Result<Map<String, Value>, State>
         find::<Cluster>(input.observed, &key).ok_or_else(|| State::waiting(format!("{key}, which cannot be read")))
     });
     let tenant = cluster.transpose()?.map(|cluster| TenantFacts::of(&cluster, &input.settings.registry));
-    values::of(release, &input.object.spec.config_maps, &tenant.unwrap_or_default()).map_err(|problem| match problem {
-        Problem::Waits(on) => State::waiting(on),
-        Problem::Wrong(why) => State::blocked(Reason::InvalidSpec, why),
-    })
+    values::of(release, &input.object.spec.config_maps, &tenant.unwrap_or_default()).map_err(awaited)
 }
 
 /// Values of ConfigMaps, as the `App` had read them.
@@ -153,16 +138,13 @@ pub(super) fn uninstall(input: InstallationInput<'_>) -> Asked {
     if let Tenant::There { epoch, .. } = input.target().tenant(input.observed, &input.object.spec.cluster.uid) {
         uninstall.release.recorded = recorded(input, epoch.unwrap_or_default());
     }
-    Asked { task: Task::Uninstall(uninstall), digest, copies: vec![] }
+    Asked { task: Task::Uninstall(uninstall), digest, values: Ok(vec![]), chart: Ok(vec![]) }
 }
 
-/// That what is there be compared. It has the values of Secrets to keep them out of messages, and no login of a registry. `deployed`: what was asked for.
-pub(super) fn check(check: Check, deployed: &Asked) -> Asked {
-    let is_values =
-        |entry: &&SecretEntry| matches!(entry, SecretEntry::Copy { name, .. } if name.starts_with("values-"));
-    let copies = deployed.copies.iter().filter(is_values).cloned().collect();
+/// That what is there be compared.
+pub(super) fn check(check: Check) -> Asked {
     let task = Task::Check(Box::new(check));
-    Asked { digest: digest(&json!({"task": task})), task, copies }
+    Asked { digest: digest(&json!({"task": task})), task, values: Ok(vec![]), chart: Ok(vec![]) }
 }
 
 /// Short enough for a label.
@@ -172,41 +154,77 @@ fn digest(of: &Value) -> String {
     digest
 }
 
-/// The digest of a key of a Secret that the spec names. Err: what is wrong with it.
-fn digest_of(input: InstallationInput<'_>, field: &str, source: &ObjectKey, key: &str) -> Result<String, State> {
-    let missing = |on: String| Err(State::waiting(on));
-    let Some(facts) = input.observed.secrets.get(source) else {
-        return missing(format!("{source}, which spec.{field} of the App names"));
-    };
-    if let Some(why) = &facts.refused {
-        return missing(format!("{source} (spec.{field} of the App), which Berth may not read: {why}"));
-    }
-    if facts.type_ != APP_SECRET {
-        let message = format!(
-            "spec.{field} of the App: {source} is not of type {APP_SECRET}, by which its owner says that Berth may read it: create it anew with that type"
-        );
-        return Err(State::blocked(Reason::InvalidSpec, message));
-    }
-    match facts.digests.get(key) {
-        Some(digest) => Ok(digest.clone()),
-        None => missing(format!("key {key} of {source}, which spec.{field} of the App names")),
+/// The digest of what is in a key of a Secret that a field of the `App` names. Err: what is wrong with it.
+fn live(input: InstallationInput<'_>, field: &str, secret: &ObjectKey, key: &str) -> Result<String, State> {
+    let field = format!("spec.{field} of the App");
+    secrets::digest_of(input.observed, &field, secret, key).map_err(awaited)
+}
+
+fn awaited(problem: Problem) -> State {
+    match problem {
+        Problem::Waits(on) => State::waiting(on),
+        Problem::Wrong(why) => State::blocked(Reason::InvalidSpec, why),
     }
 }
 
+/// The login of the registry and who signs its certificate, as they are: no part of what is asked for. Err: what is wrong with them.
+fn of_chart(input: InstallationInput<'_>) -> Result<Vec<(SecretEntry, String)>, State> {
+    let chart = &input.object.spec.release.chart;
+    let named = [
+        ("chart.pullSecretRef", &chart.pull_secret_ref, files::LOGIN),
+        ("chart.caSecretRef", &chart.ca_secret_ref, files::CA),
+    ];
+    let named = named.into_iter().filter_map(|(field, secret, key)| Some((field, secret.as_ref()?, key)));
+    let one = |(field, secret, key): (&str, &AppSecret, &str)| {
+        let source = input.target().source(&secret.name);
+        let digest = live(input, field, &source, key)?;
+        Ok((SecretEntry::Copy { name: key.to_owned(), source, of: key.to_owned() }, digest))
+    };
+    named.map(one).collect()
+}
+
+/// Values of Secrets. Err: what is wrong with them, or why others than the `App` said are no reason to upgrade it now.
+fn of_values(input: InstallationInput<'_>) -> Result<Vec<SecretEntry>, State> {
+    let one = |(at, secret, key): (usize, &AppSecret, &str)| {
+        let app = input.target().app;
+        let source = input.target().source(&secret.name);
+        let there = live(input, "valuesFrom", &source, key)?;
+        if said(input, secret, key).is_some_and(|said| said != there) {
+            return Err(State::waiting(format!(
+                "its turn to get what key {key} of {source} holds by now: {app} says whose turn it is, and why nobody's"
+            )));
+        }
+        Ok(SecretEntry::Copy { name: files::values(at), source, of: key.to_owned() })
+    };
+    input.object.spec.release.value_secrets().map(one).collect()
+}
+
+/// Which values the `App` saw in a key of a Secret.
+fn said<'a>(input: InstallationInput<'a>, secret: &AppSecret, key: &str) -> Option<&'a str> {
+    let all = input.0.object.spec.secrets.iter();
+    all.filter(|one| (&*one.name, &*one.key) == (&*secret.name, key)).map(|one| &*one.digest).next()
+}
+
+/// What is in the Secret beside the Job. `copies`: of Secrets.
+pub(super) fn entries(input: InstallationInput<'_>, copies: Vec<SecretEntry>) -> Vec<SecretEntry> {
+    let target = input.target();
+    // The port of the Service is the one that the tenant is given.
+    let port = find::<Cluster>(input.observed, &target.cluster).unwrap_or_default().spec.endpoint.port;
+    let kubeconfig = SecretEntry::Kubeconfig {
+        cluster: target.cluster.name.clone(),
+        server: format!("https://{}.{}.svc:{port}", names::APISERVER, target.home),
+        spec: CertSpec::new(names::APPS_USER, Usage::Client, input.deadline() + MORE),
+        issuer: target.ca(),
+        why: "a Job is about to begin".to_owned(),
+    };
+    [kubeconfig].into_iter().chain(copies).collect()
+}
+
 impl Asked {
-    /// What is in the Secret beside the Job.
-    pub(super) fn entries(&self, input: InstallationInput<'_>) -> Vec<SecretEntry> {
-        let target = input.target();
-        // The port of the Service is the one that the tenant is given.
-        let port = find::<Cluster>(input.observed, &target.cluster).unwrap_or_default().spec.endpoint.port;
-        let kubeconfig = SecretEntry::Kubeconfig {
-            cluster: target.cluster.name.clone(),
-            server: format!("https://{}.{}.svc:{port}", names::APISERVER, target.home),
-            spec: CertSpec::new(names::APPS_USER, Usage::Client, input.deadline() + MORE),
-            issuer: target.ca(),
-            why: "a Job is about to begin".to_owned(),
-        };
-        [kubeconfig].into_iter().chain(self.copies.iter().cloned()).collect()
+    /// Digest of what its chart is fetched with, as it is now. None: of nothing.
+    pub(super) fn fetched_with(&self) -> Option<String> {
+        let all = self.chart.as_ref().ok().filter(|all| !all.is_empty())?;
+        Some(digest(&all.iter().map(|(_, digest)| &**digest).collect()))
     }
 
     /// The Job.

@@ -19,6 +19,7 @@ use crate::requeue::{AT_REST, SLOW, WAITING};
 use begin::begin;
 use berth_api::AppInstallation;
 use berth_api::app::{AppInstallationStatus, phase};
+use berth_api::conditions::Reason;
 use berth_plan::model::{Action, Stage, StageId, State};
 use berth_plan::object_meta::uid;
 use berth_plan::requeue::SOON;
@@ -98,11 +99,21 @@ fn deploy(input: InstallationInput<'_>, stage: &mut Stage, out: &mut Installatio
         said(status.asked.as_ref()) && said(status.release.as_ref().map(|there| &there.asked))
     };
     if let Some(state) = look_at_job(input, &job, stage, out, "its Job to install or upgrade it") {
-        stage.state = state;
-        // What is compared is there meanwhile.
-        if input.owner().get(&job).is_some_and(drift::is_check) && asked(input).is_some_and(|asked| is_there(&asked)) {
-            (stage.state, out.phase) = (State::Ready, phase::DEPLOYED);
-        }
+        let live = input.owner().get(&job);
+        let is_over = live.is_some_and(|job| status.job.as_deref() == Some(uid(job)));
+        let asked = asked(input).filter(|_| is_over || live.is_some_and(drift::is_check));
+        let has_failed = is_over && status.failures.is_some_and(|failures| failures > 0);
+        // While it is compared, or its Job goes, it is as it was said to be.
+        (stage.state, out.phase) = match asked {
+            Some(asked) if is_there(&asked) => (State::Ready, phase::DEPLOYED),
+            Some(asked) if has_failed && status.asked.as_ref() == Some(&asked.digest) => {
+                let message = status.message.unwrap_or_default();
+                (State::Reported { reason: Reason::AppFailed, message }, phase::FAILED)
+            }
+            // What takes a moment is a part of its turn.
+            _ if is_over => (state, phase::RUNNING),
+            _ => (state, out.phase),
+        };
         return;
     }
     stage.state = match input.target().tenant(input.observed, &input.object.spec.cluster.uid) {

@@ -12,8 +12,8 @@ pub struct InstallationPlan {
     pub plan: Plan,
     /// Reconcile again after this long, even without an event.
     pub requeue_after: Option<SignedDuration>,
-    /// What is asked for, and is to be on record.
-    pub(super) asked: Option<String>,
+    /// What is asked for, and is to be on record: its digest, and what its chart is fetched with.
+    pub(super) asked: Option<(String, Option<String>)>,
     /// A look for drift that is about to begin, and is to be on record.
     pub(super) check: Option<CheckStatus>,
     /// What a Job came to.

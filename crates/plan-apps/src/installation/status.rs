@@ -32,11 +32,16 @@ pub(super) fn status(
         ..old.clone()
     };
     new.failed_at = new.failed_at.map(|at| Time(at.0.min(input.now)));
-    if let Some(asked) = &planned.asked {
+    if let Some((_, with)) = &planned.asked {
+        new.fetched_with.clone_from(with);
+        // By that it would wait for its next try.
+        new.failed_at = None;
+    }
+    if let Some((asked, _)) = planned.asked.as_ref().filter(|(asked, _)| Some(asked) != old.asked.as_ref()) {
         new.asked = Some(asked.clone());
         // Whatever its Job comes to, what was asked for before is not known to be there any more.
         new.release = new.release.map(|release| ReleaseStatus { asked: String::new(), ..release });
-        (new.failures, new.failed_at, new.message, new.foreign) = (None, None, None, None);
+        (new.failures, new.message, new.foreign) = (None, None, None);
         // What was found is of what was there before.
         let request = new.drift.take().and_then(|drift| drift.request);
         new.drift = request.map(|request| DriftStatus { request: Some(request), ..DriftStatus::default() });

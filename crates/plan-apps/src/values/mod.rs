@@ -1,4 +1,4 @@
-//! Values of an app in one tenant. Those of [`config_maps`] count least; those of `spec.valuesTemplate` know the tenant; `spec.values` count most, and
+//! Values of an app in one tenant. Those of [`config_maps`] and [`secrets`] count least; those of `spec.valuesTemplate` know the tenant; `spec.values` count most, and
 //! are taken as they stand.
 //!
 //! The operator, and `kubectl berth apps render`, make them here.
@@ -8,6 +8,7 @@ mod catalog;
 pub mod config_maps;
 mod facts;
 mod language;
+pub mod secrets;
 #[cfg(test)]
 mod tests;
 

@@ -90,7 +90,7 @@ pub(super) fn installation_says(f: &mut Fixture, phase: &str, revision: Option<i
         "spec": {
             "app": {"namespace": "berth-system", "name": "net", "uid": "app-uid"},
             "cluster": {"name": "acme", "uid": "cluster-uid"},
-            "digest": berth_plan::apps::digest(&release, None), "release": release,
+            "digest": berth_plan::apps::digest(&release, &berth_plan::apps::ValuesDigests::default()), "release": release,
         },
         "status": {
             "observedGeneration": 1, "phase": phase, "failures": failures, "message": message, "release": there, "conditions": [ready],

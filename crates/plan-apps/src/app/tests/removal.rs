@@ -26,20 +26,28 @@ pub(super) fn deselects(it: &mut Fixture) {
     it.app.spec.cluster_selector = Some(nobody());
 }
 
-fn confirms(it: &mut Fixture, count: &str) {
-    it.app.metadata.annotations = Some([(labels::CONFIRM_REMOVAL.to_owned(), count.to_owned())].into());
+fn confirms(it: &mut Fixture, what: &str) {
+    it.app.metadata.annotations = Some([(labels::CONFIRM_REMOVAL.to_owned(), what.to_owned())].into());
+}
+
+/// What the App says would confirm it.
+fn code(it: &mut Fixture) -> String {
+    it.reconcile();
+    let ready = it.ready();
+    let (_, rest) = ready.split_once("berth.dev/confirm-removal=").expect("it asks");
+    rest.split(' ').next().unwrap().to_owned()
 }
 
 #[test]
 fn a_typing_error_in_a_selector_uninstalls_nothing() {
     let mut it = in_four();
     deselects(&mut it);
-    confirms(&mut it, "3");
+    confirms(&mut it, "4");
     assert!(it.reconcile().plan.is_empty());
-    assert_eq!(
-        it.ready(),
-        "False ConfirmationRequired: 4 Clusters are not selected any more, which is more than spec.maxConcurrent at once, so nothing is uninstalled before that is confirmed: team-a/a, team-a/b, team-a/c and 1 more. If it is a mistake, correct spec.clusterSelector, spec.clusterRefs or the labels of these Clusters. If it is meant: kubectl annotate app web -n berth-system berth.dev/confirm-removal=4 --overwrite"
-    );
+    let code = code(&mut it);
+    assert!(code.starts_with("4-"), "{code}");
+    let asks = "False ConfirmationRequired: 4 Clusters are not selected any more, which is more than spec.maxConcurrent at once, so nothing is uninstalled before that is confirmed: team-a/a, team-a/b, team-a/c and 1 more. If it is a mistake, correct spec.clusterSelector, spec.clusterRefs or the labels of these Clusters. If it is meant: kubectl annotate app web -n berth-system berth.dev/confirm-removal=CODE --overwrite";
+    assert_eq!(it.ready(), asks.replace("CODE", &code));
     // Corrected, it is as it was.
     it.app.spec.cluster_selector = Some(ClusterSelector::default());
     assert!(it.reconcile().plan.is_empty());
@@ -50,7 +58,8 @@ fn a_typing_error_in_a_selector_uninstalls_nothing() {
 fn what_is_confirmed_is_recorded_and_goes_on_to_its_end() {
     let mut it = in_four();
     deselects(&mut it);
-    confirms(&mut it, "4");
+    let confirmed = code(&mut it);
+    confirms(&mut it, &confirmed);
     let planned = it.reconcile();
     assert!(planned.plan.is_empty() && planned.requeue_after == Some(SOON), "it is on record first");
     let confirmed = |it: &Fixture| it.app.status.as_ref().unwrap().confirmed;

@@ -33,6 +33,8 @@ pub(super) fn plan(
     if waits || drift.mode == DriftMode::Ignore || !input.settings.apps.are_enabled() {
         return;
     }
+    // It is given what Secrets hold to keep that out of messages: others than were deployed do not do.
+    let Ok(values) = &deployed.values else { return };
     let (status, target, owner) = (input.status(), input.target(), input.owner());
     let (request, asked) = request(input);
     let selected = input.0.observed.get(&target.app).and_then(|app| app["status"]["selected"].as_i64());
@@ -59,8 +61,8 @@ pub(super) fn plan(
         (out.check, out.requeue_after) = (Some(check), Some(SOON));
         return;
     }
-    let check = job::check(check(input, &request, deployed), deployed);
-    let secret = owner.secret(&target.job, check.entries(input));
+    let check = job::check(check(input, &request, deployed));
+    let secret = owner.secret(&target.job, job::entries(input, values.clone()));
     // What is in the way is somebody else's, and is said once there is something to do.
     let _created = secret.and_then(|secret| owner.create(stage, check.shape(input, &target.job)?, Some(secret)));
 }

@@ -136,6 +136,13 @@ pub(crate) fn situations() -> Vec<Situation> {
             w.change(|release| release.values_template = Some("host: {{ cluster.endpoint.host }}".into()));
         }),
         ("a Secret is not there", values_from),
+        ("a Secret holds something else since its turn", |w| {
+            values_from(w);
+            secrets::hold(w, &secrets::named(), "values.yaml", "a: 2");
+        }),
+        ("its App has not said what is in a Secret", |w| {
+            w.change(|release| release.values_from = vec![secrets::from()]);
+        }),
         ("a Secret may not be read", |w| {
             values_from(w);
             let why = "admission webhook \"x.example.com\" denied the request".to_owned();
@@ -207,21 +214,15 @@ fn live<'w>(world: &'w mut Fixture, key: &ObjectKey) -> &'w mut Value {
     world.observed.objects.get_mut(key).expect("it is there")
 }
 
-fn source() -> ObjectKey {
-    ObjectKey::namespaced(Kind::Secret, "berth-system", "passwords")
-}
-
 fn hold(world: &mut Fixture, facts: SecretFacts) {
-    world.observed.secrets.insert(source(), facts.into());
+    world.observed.secrets.insert(secrets::named(), facts.into());
 }
 
 fn values_from(world: &mut Fixture) {
-    let from = AppValues {
-        secret_ref: Some(AppSecret { name: source().name }),
-        key: "values.yaml".into(),
-        ..AppValues::default()
-    };
-    world.change(|release| release.values_from = vec![from]);
+    secrets::hold(world, &secrets::named(), "values.yaml", "a: 1");
+    secrets::say(world);
+    world.observed.secrets.clear();
+    world.change(|release| release.values_from = vec![secrets::from()]);
 }
 
 /// Deployed, deleted, and its Job begun.

@@ -5,12 +5,13 @@ mod deletion;
 mod drift;
 mod keep;
 pub(crate) mod messages;
+mod secrets;
 
 use super::input::ON_ITS_WAY;
 use super::*;
 use berth_api::app::{
     APP_SECRET, AppChart, AppConfigMap, AppRelease, AppSecret, AppValues, InstalledApp, InstalledIn, OnFailure,
-    ReadValues,
+    ReadSecret, ReadValues,
 };
 use berth_api::apps::{At, Deployed, Failure, Outcome, TASK, Task};
 use berth_api::conditions::{self, ConditionType};
@@ -52,6 +53,7 @@ impl Fixture {
                 ..AppRelease::default()
             },
             config_maps: vec![],
+            secrets: vec![],
             digest: String::new(),
         };
         let mut object = AppInstallation::new(NAME, spec);
@@ -236,8 +238,13 @@ fn what_is_asked_for_is_recorded_before_a_job_is_made_and_the_job_goes_when_its_
     assert_eq!(task.release.installation, NAME);
     assert_eq!(it.says(), "Running False Waiting: waiting for its Job to install or upgrade it");
     it.deployed(1);
+    it.reconcile();
+    let deployed = "Deployed True AsExpected: revision 1 of release shop/web has chart web 1.0.0";
+    assert_eq!((it.says(), it.job().is_some()), (deployed.to_owned(), true));
+    it.reconcile();
+    assert_eq!(it.says(), deployed, "others go by that, and it is no less so while its Job goes");
     it.settle();
-    assert_eq!(it.says(), "Deployed True AsExpected: revision 1 of release shop/web has chart web 1.0.0");
+    assert_eq!(it.says(), deployed);
     let left = it.observed.objects.keys().filter(|key| matches!(key.kind, Kind::Job | Kind::Secret));
     assert_eq!(left.count(), 0);
     let planned = it.reconcile();
@@ -321,44 +328,21 @@ fn each_job_is_told_what_was_deployed_last_until_the_tenant_is_restored() {
 }
 
 #[test]
-fn a_change_of_the_spec_of_a_secret_or_of_the_epoch_has_another_job() {
-    let secret = ObjectKey::namespaced(Kind::Secret, "berth-system", "passwords");
-    let hold = |it: &mut Fixture, value: &str| {
-        let data = BTreeMap::from([("values.yaml".to_owned(), value.as_bytes().to_vec())]);
-        it.observed.secrets.insert(secret.clone(), SecretFacts::read(APP_SECRET, &data).into());
-    };
+fn a_change_of_the_spec_or_of_the_epoch_has_another_job() {
     let mut it = Fixture::new();
-    let from = AppValues {
-        secret_ref: Some(AppSecret { name: "passwords".into() }),
-        key: "values.yaml".into(),
-        ..AppValues::default()
-    };
-    it.change(|release| release.values_from = vec![from]);
-    it.settle();
-    let missing =
-        "Waiting False Waiting: waiting for Secret berth-system/passwords, which spec.valuesFrom of the App names";
-    assert_eq!(it.says(), missing);
-    hold(&mut it, "a: 1");
     it.settle();
     it.deployed(1);
     it.settle();
-    let mut revision = 1;
-    let changes: [&dyn Fn(&mut Fixture); 3] =
-        [&|it| it.change(|release| release.chart.version = Some("2.0.0".into())), &|it| hold(it, "a: 2"), &|it| {
-            it.epoch(2);
-        }];
-    for change in changes {
+    let changes: [fn(&mut Fixture); 2] =
+        [|it| it.change(|release| release.chart.version = Some("2.0.0".into())), |it| it.epoch(2)];
+    for (change, revision) in changes.into_iter().zip(2..) {
         change(&mut it);
-        it.now += SignedDuration::from_secs(1);
         it.settle();
         assert!(it.job().is_some(), "{}", it.says());
-        revision += 1;
         it.deployed(revision);
         it.settle();
         assert!(it.says().starts_with(&format!("Deployed True AsExpected: revision {revision}")), "{}", it.says());
     }
-    let text = serde_json::to_string(&it.object.status).unwrap();
-    assert!(!text.contains("a: 2"), "{text}");
 }
 
 fn from_config_map(release: &mut AppRelease) {
@@ -372,14 +356,10 @@ fn values_of_config_maps_are_those_that_the_app_read_and_count_by_their_place() 
     let mut it = Fixture::new();
     it.change(|release| {
         from_config_map(release);
-        let secret = Some(AppSecret { name: "passwords".into() });
-        release
-            .values_from
-            .insert(1, AppValues { secret_ref: secret, key: "values.yaml".into(), ..AppValues::default() });
+        release.values_from.insert(1, secrets::from());
     });
-    let secret = ObjectKey::namespaced(Kind::Secret, "berth-system", "passwords");
-    let data = BTreeMap::from([("values.yaml".to_owned(), b"a: 1".to_vec())]);
-    it.observed.secrets.insert(secret, SecretFacts::read(APP_SECRET, &data).into());
+    secrets::hold(&mut it, &secrets::named(), "values.yaml", "a: 1");
+    secrets::say(&mut it);
     it.settle();
     let waits = "Waiting False Waiting: waiting for App berth-system/web to say what is in key k of ConfigMap sizes";
     assert_eq!(it.says(), waits);
@@ -418,6 +398,10 @@ fn one_that_fails_is_tried_again_later_and_at_once_after_a_change() {
     for (failures, minutes) in [(1, 1), (2, 2), (3, 4), (4, 8), (5, 16), (6, 30), (7, 30)] {
         it.settle();
         it.fails();
+        for _ in 0..2 {
+            it.reconcile();
+            assert!(it.says().starts_with("Failed False AppFailed: UPGRADE FAILED: no"), "{}", it.says());
+        }
         it.settle();
         assert!(it.says().starts_with("Failed False AppFailed: UPGRADE FAILED: no"), "{}", it.says());
         assert_eq!(it.object.status.as_ref().unwrap().failures, Some(failures));
