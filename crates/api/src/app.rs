@@ -525,7 +525,7 @@ pub struct ReleaseStatus {
     pub app_version: Option<String>,
     /// SHA-256 of the chart's archive in hexadecimal.
     pub chart_digest: String,
-    /// SHA-256 of all values in hexadecimal.
+    /// SHA-256 of all values in hexadecimal; of those of Secrets by the digests in `spec.secrets`.
     pub values_digest: String,
     /// SHA-256 of what Helm records of this revision, in hexadecimal: its manifest and its hooks. The next upgrade, repair or uninstallation goes by the revision
     /// that has it, since others may write Helm's record in the tenant. None: an earlier Berth deployed it, and the release is known by its labels.

@@ -120,8 +120,11 @@ fn values(task: &Deploy, place: &Place) -> Result<Values, Problem> {
     let mut all = (0..task.value_files).map(from).collect::<Result<Vec<PathBuf>, Problem>>()?;
     all.push(written("values.json".to_owned(), &task.values)?);
     let mut digest = Sha256::new();
-    for path in &all {
-        let bytes = std::fs::read(path).map_err(|e| Problem::file(path, &e))?;
+    for (n, path) in all.iter().enumerate() {
+        let bytes = match task.secrets.iter().find(|told| told.at == n) {
+            Some(told) => told.digest.clone().into_bytes(),
+            None => std::fs::read(path).map_err(|e| Problem::file(path, &e))?,
+        };
         digest.update(bytes.len().to_be_bytes());
         digest.update(bytes);
     }
@@ -212,6 +215,7 @@ fn deployed(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_contract::apps::{Plain, Told};
 
     fn revision(revision: i64, status: &str) -> Revision {
         Revision { revision, status: status.into(), label: status.into(), ..Revision::default() }
@@ -233,6 +237,29 @@ mod tests {
             ["revision 1 was pending-upgrade, and deployed before: marked as that"]
         );
         assert!(told(&history[..1], &state::marks(&history[..1], Some(1)), Some(1)).is_empty());
+    }
+
+    /// Whoever sees the digest cannot try what a Secret holds.
+    #[test]
+    fn the_digest_of_values_has_those_of_a_secret_as_they_were_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let (secret, scratch) = (dir.path().join("secret"), dir.path().join("scratch"));
+        std::fs::create_dir(&secret).unwrap();
+        let place = Place { secret, scratch, helm: "helm".into(), patience: 1 };
+        let of = |told: &str, holds: &str, own: bool| {
+            std::fs::write(place.secret.join(files::values(1)), holds).unwrap();
+            let secrets = vec![Told { at: 1, digest: told.into() }];
+            let values = Map::from_iter([("a".to_owned(), own.into())]);
+            let plain = vec![Plain { at: 0, values: Map::new() }];
+            let task = Deploy { values, value_files: 2, plain, secrets, ..Deploy::default() };
+            let values = super::values(&task, &place).unwrap();
+            assert_eq!(values.files.len(), 3);
+            values.digest
+        };
+        let one = of("one", "a: 1", true);
+        assert_eq!(of("one", "a: 2", true), one, "it goes by what was told");
+        assert_ne!(of("two", "a: 1", true), one);
+        assert_ne!(of("one", "a: 1", false), one);
     }
 
     #[test]

@@ -64,7 +64,7 @@ impl Task {
 }
 
 /// A release that is to be there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Deploy {
     /// Which.
@@ -80,6 +80,9 @@ pub struct Deploy {
     /// Those of them that are no secret, and no file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub plain: Vec<Plain>,
+    /// What is in the others, without saying it: in the digest of all values that is published this stands for the file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<Told>,
     /// Helm waits until what it made is ready.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub wait: bool,
@@ -105,6 +108,16 @@ pub struct Plain {
     /// The values.
     #[serde(default)]
     pub values: Map<String, Value>,
+}
+
+/// Values of a Secret, by a digest that has more in it than they, so that nobody can try what they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Told {
+    /// Which of the [`files::values`] they are.
+    pub at: usize,
+    /// The digest.
+    pub digest: String,
 }
 
 /// Where a chart is.
@@ -281,14 +294,19 @@ mod tests {
             ..Release::default()
         };
         let chart = Chart { from: "oci://reg/c".into(), version: "1.0.0".into(), ..Chart::default() };
-        let (values, value_files, plain) = (Map::new(), 1, vec![]);
-        let release_of = release.clone();
-        let deploy =
-            Deploy { release: release_of, chart, values, value_files, plain, wait: true, roll_back: false, epoch: 1 };
+        let deploy = Deploy {
+            release: release.clone(),
+            chart,
+            value_files: 1,
+            secrets: vec![Told { at: 0, digest: "s".into() }],
+            wait: true,
+            epoch: 1,
+            ..Deploy::default()
+        };
         let text = serde_json::to_string(&Task::Deploy(Box::new(deploy))).unwrap();
         assert_eq!(
             text,
-            r#"{"deploy":{"release":{"name":"r","namespace":"n","installation":"u","timeout":60,"recorded":{"revision":2,"manifestDigest":"d","chartDigest":"","valuesDigest":""}},"chart":{"from":"oci://reg/c","version":"1.0.0"},"valueFiles":1,"wait":true,"epoch":1}}"#
+            r#"{"deploy":{"release":{"name":"r","namespace":"n","installation":"u","timeout":60,"recorded":{"revision":2,"manifestDigest":"d","chartDigest":"","valuesDigest":""}},"chart":{"from":"oci://reg/c","version":"1.0.0"},"valueFiles":1,"secrets":[{"at":0,"digest":"s"}],"wait":true,"epoch":1}}"#
         );
         let read: Task = serde_json::from_str(&text).unwrap();
         assert_eq!(read.release(), &release);

@@ -84,16 +84,7 @@ impl World {
         let chart =
             Chart { from: self.repository.clone(), name: "web".into(), version: "1.0.0".into(), ..Chart::default() };
         let values = values.as_object().unwrap().clone();
-        Deploy {
-            release: self.release(),
-            chart,
-            values,
-            value_files: 0,
-            plain: vec![],
-            wait: false,
-            roll_back: false,
-            epoch: 1,
-        }
+        Deploy { release: self.release(), chart, values, value_files: 0, epoch: 1, ..Deploy::default() }
     }
 
     /// After what was deployed before.

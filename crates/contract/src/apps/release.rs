@@ -32,7 +32,7 @@ pub struct Recorded {
     pub manifest_digest: String,
     /// SHA-256 of the chart's archive.
     pub chart_digest: String,
-    /// SHA-256 of all values.
+    /// SHA-256 of all values, and of those of Secrets by their digests.
     pub values_digest: String,
 }
 

@@ -269,6 +269,7 @@ fn place(
         failed: has_failed(there),
         is_foreign: is_observed(there) && there.status.as_ref().is_some_and(|status| status.foreign == Some(true)),
         runs: runs(there),
+        is_bare: there.status.as_ref().is_none_or(|status| status.asked.is_none() && status.release.is_none()),
         state: state(there),
     });
     Place {

@@ -75,8 +75,10 @@ pub(super) fn judge<'a>(
         (!deleting(live) && uid(live) == of.spec.cluster.uid).then(|| (key, place, of.uid().unwrap_or_default()))
     };
     let all: Vec<_> = all.filter_map(leaves).collect();
-    let code = code(all.iter().map(|(.., uid)| &**uid));
-    let status = app.status.as_ref().and_then(|status| status.confirmed).unwrap_or_default();
+    let code = code(all.iter().map(|(.., uid)| &**uid), app.metadata.generation.unwrap_or_default());
+    // What was confirmed of a spec says nothing of another one.
+    let status = app.status.as_ref().filter(|status| status.observed_generation == app.metadata.generation);
+    let status = status.and_then(|status| status.confirmed).unwrap_or_default();
     let leaving = Leaving {
         count: all.len(),
         awake: all.iter().filter(|(_, place, _)| !place.is_away).count(),
@@ -93,11 +95,12 @@ pub(super) fn judge<'a>(
     }
 }
 
-/// What a person writes for installations with these UIDs: their number, and what says which they are. An annotation that is left confirms nothing later.
-fn code<'a>(uids: impl Iterator<Item = &'a str>) -> String {
+/// What a person writes for installations with these UIDs at that generation of the spec: their number, and what says which they are. An annotation that is
+/// left confirms nothing later.
+fn code<'a>(uids: impl Iterator<Item = &'a str>, generation: i64) -> String {
     let mut all: Vec<&str> = uids.collect();
     all.sort_unstable();
-    format!("{}-{}", all.len(), &sha256(all.join(" ").as_bytes())[..6])
+    format!("{}-{}", all.len(), &sha256(format!("{generation} {}", all.join(" ")).as_bytes())[..6])
 }
 
 /// What is said of those that wait. None: nobody does.
@@ -137,10 +140,11 @@ mod tests {
 
     #[test]
     fn what_confirms_some_confirms_no_others_of_that_number() {
-        let of = |uids: &[&str]| code(uids.iter().copied());
-        assert_eq!(of(&["a", "b"]), of(&["b", "a"]));
-        assert!(of(&["a", "b"]).starts_with("2-") && of(&["a", "b"]).len() == 8);
-        assert_ne!(of(&["a", "b"]), of(&["a", "c"]));
+        let of = |uids: &[&str], generation| code(uids.iter().copied(), generation);
+        assert_eq!(of(&["a", "b"], 1), of(&["b", "a"], 1));
+        assert!(of(&["a", "b"], 1).starts_with("2-") && of(&["a", "b"], 1).len() == 8);
+        assert_ne!(of(&["a", "b"], 1), of(&["a", "c"], 1));
+        assert_ne!(of(&["a", "b"], 1), of(&["a", "b"], 2), "it selects others by then");
     }
 
     /// The annotation stays as it was while they become fewer.

@@ -50,6 +50,8 @@ pub(super) struct There {
     pub(super) is_foreign: bool,
     /// A Job is at work, or about to be: for a spec of any age, and also for one that failed before.
     pub(super) runs: bool,
+    /// Nothing of it was begun in the tenant yet.
+    pub(super) is_bare: bool,
     /// What it says; that it is being deleted before all else.
     pub(super) state: AppState,
 }
@@ -111,7 +113,12 @@ impl Place {
 
     /// Whether it waits for no wave, and for nobody's turn before its own.
     fn comes_first(&self) -> bool {
-        self.is_young && self.there.is_none()
+        self.is_young && self.there.is_none_or(|there| there.is_bare && !there.is_newest)
+    }
+
+    /// Whether it has what it needs, if an older one.
+    fn is_well(&self) -> bool {
+        self.there.is_some_and(|there| there.state == AppState::Deployed)
     }
 
     /// Whether an earlier wave holds it up. `at`: the first one that is not through.
@@ -156,7 +163,8 @@ pub(super) fn decide(places: &[Place], at_once: usize, failures: usize) -> Decis
     };
     // A new tenant may lack its network plugin: it is not to wait behind all that have one.
     let mut order: Vec<(usize, &Place)> = places.iter().enumerate().collect();
-    order.sort_by_key(|(_, place)| (!place.comes_first(), place.wave));
+    // Else one that is late in the order would get none of what changes often, and those that lack something would wait for those that do not.
+    order.sort_by_key(|(_, place)| (!place.comes_first(), place.wave, place.is_well()));
     let mut steps: Vec<(usize, Step)> = order.into_iter().map(|(at, place)| (at, step(place))).collect();
     steps.sort_by_key(|(at, _)| *at);
     Decision { steps: steps.into_iter().map(|(_, step)| step).collect(), held, wave }

@@ -587,6 +587,7 @@ fn values_from_secret(app: &mut App) {
 fn hold_secret(it: &mut Fixture, value: &str) {
     let secret = ObjectKey::namespaced(Kind::Secret, OPERATOR, "passwords");
     let data = BTreeMap::from([("values.yaml".to_owned(), value.as_bytes().to_vec())]);
+    it.observed.objects.insert(secret.clone(), json!({"metadata": {"uid": "secret-uid"}}));
     it.observed.secrets.insert(secret, SecretFacts::read(APP_SECRET, &data).into());
 }
 

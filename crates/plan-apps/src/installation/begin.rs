@@ -3,7 +3,7 @@
 use super::input::InstallationInput;
 use super::job::{Asked, entries};
 use super::plan::InstallationPlan;
-use crate::requeue::{SLOW, WAITING};
+use crate::requeue::{AT_REST, SLOW, WAITING};
 use crate::source;
 use berth_api::app::phase;
 use berth_api::apps::Task;
@@ -40,7 +40,9 @@ pub(super) fn begin(
     let is_recorded = status.asked.as_ref() == Some(&asked.digest) && status.fetched_with == with;
     if let (true, Some(at)) = (is_recorded, input.next_try().filter(|at| *at > input.now)) {
         out.phase = phase::FAILED;
-        out.requeue_after = Some(at.duration_since(input.now).max(SOON));
+        // Nobody tells of another login.
+        let most = if with.is_some() { SLOW } else { AT_REST };
+        out.requeue_after = Some(at.duration_since(input.now).clamp(SOON, most));
         let why = status.message.unwrap_or_default();
         return State::Reported {
             reason: Reason::AppFailed,

@@ -5,7 +5,7 @@ use super::target::Tenant;
 use crate::objects::find;
 use crate::values::{self, Problem, TenantFacts, config_maps, secrets};
 use berth_api::app::{AppConfigMap, AppRelease, AppSecret};
-use berth_api::apps::{Chart, Check, Deploy, Plain, Recorded, Release, TASK, Task, Uninstall, files};
+use berth_api::apps::{Chart, Check, Deploy, Plain, Recorded, Release, TASK, Task, Told, Uninstall, files};
 use berth_api::conditions::Reason;
 use berth_api::{Cluster, labels, names};
 use berth_pki::{CertSpec, Usage};
@@ -80,19 +80,23 @@ pub(super) fn deploy(input: InstallationInput<'_>, epoch: i64) -> Result<Asked, 
     let untold = |secret: &AppSecret, key: &str| {
         State::waiting(format!("{} to say what is in key {key} of Secret {}", input.target().app, secret.name))
     };
-    let of = |(_, secret, key): (usize, &AppSecret, &str)| said(input, secret, key).ok_or_else(|| untold(secret, key));
-    let digests: Vec<&str> = asked.value_secrets().map(of).collect::<Result<_, _>>()?;
+    let of = |(at, secret, key): (usize, &AppSecret, &str)| {
+        let digest = said(input, secret, key).ok_or_else(|| untold(secret, key))?;
+        Ok(Told { at, digest: digest.to_owned() })
+    };
+    let secrets = asked.value_secrets().map(of).collect::<Result<_, State>>()?;
     let mut deploy = Deploy {
         release: release(input),
         chart: chart(asked),
         values: own_values,
         value_files: asked.values_from.len(),
         plain,
+        secrets,
         wait: asked.wait,
         roll_back: input.rolls_back(),
         epoch,
     };
-    let digest = digest(&json!({"task": deploy, "from": digests}));
+    let digest = digest(&json!({"task": deploy}));
     // Not a part of what is asked for: it is another one after each Job.
     deploy.release.recorded = recorded(input, epoch);
     Ok(Asked { task: Task::Deploy(Box::new(deploy)), digest, values: of_values(input), chart: of_chart(input) })

@@ -111,7 +111,7 @@ fn deploy(input: InstallationInput<'_>, stage: &mut Stage, out: &mut Installatio
                 (State::Reported { reason: Reason::AppFailed, message }, phase::FAILED)
             }
             // What takes a moment is a part of its turn.
-            _ if is_over => (state, phase::RUNNING),
+            _ if is_over && !input.has_waited() => (state, phase::RUNNING),
             _ => (state, out.phase),
         };
         return;

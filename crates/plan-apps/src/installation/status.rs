@@ -36,6 +36,9 @@ pub(super) fn status(
         new.fetched_with.clone_from(with);
         // By that it would wait for its next try.
         new.failed_at = None;
+        if old.observed_generation != Some(generation) {
+            (new.failures, new.message, new.foreign) = (None, None, None);
+        }
     }
     if let Some((asked, _)) = planned.asked.as_ref().filter(|(asked, _)| Some(asked) != old.asked.as_ref()) {
         new.asked = Some(asked.clone());

@@ -57,9 +57,13 @@ pub(crate) fn digest_of(observed: &Observed, field: &str, secret: &ObjectKey, ke
         )));
     }
     let Some(digest) = facts.digests.get(key) else {
-        return waits(format!("key {key} of {secret}, which {field} names"));
+        return waits(format!(
+            "key {key} of {secret}, which {field} names: add it to the Secret, or correct the name of the key"
+        ));
     };
-    let uid = observed.get(secret).map(uid).unwrap_or_default();
+    let Some(uid) = observed.get(secret).map(uid) else {
+        return waits(format!("the UID of {secret}, which {field} names"));
+    };
     let mut digest = sha256(format!("{uid} {digest}").as_bytes());
     digest.truncate(40);
     Ok(digest)

@@ -6,6 +6,7 @@ const NEWEST: There = There {
     failed: false,
     is_foreign: false,
     runs: false,
+    is_bare: false,
     state: AppState::Deployed,
 };
 const RUNS: There = There { runs: true, state: AppState::Running, ..NEWEST };
@@ -154,6 +155,18 @@ fn a_tenant_that_is_younger_than_the_app_comes_before_all_waves() {
     let all = [in_wave(0, Some(OLDER)), in_wave(2, None), young(None), young(Some(OLDER))];
     assert_eq!(steps(&all, 1, 1), [Step::None, Step::None, Step::Create, Step::None]);
     assert_eq!(steps(&all, 9, 1), [Step::Update, Step::None, Step::Create, Step::None]);
+    // Nothing of what it was told first can be installed any more, such as where a Secret is another one by now.
+    let bare = |there| young(Some(There { is_bare: true, state: AppState::Waiting, ..there }));
+    let all = [in_wave(0, Some(OLDER)), bare(OLDER), bare(NEWEST)];
+    assert_eq!(steps(&all, 1, 1), [Step::None, Step::Update, Step::None]);
+}
+
+#[test]
+fn in_a_wave_those_that_lack_something_come_before_those_that_are_well() {
+    let older = |state| in_wave(0, Some(There { state, ..OLDER }));
+    let all = [older(AppState::Deployed), older(AppState::Waiting), in_wave(0, None), older(AppState::Deployed)];
+    assert_eq!(steps(&all, 2, 1), [Step::None, Step::Update, Step::Create, Step::None]);
+    assert_eq!(steps(&all, 3, 1), [Step::Update, Step::Update, Step::Create, Step::None]);
 }
 
 /// Twelve tenants in three waves, of which these are asleep. What the Jobs come to is up to the caller.

@@ -74,8 +74,19 @@ fn values_are_taken_at_its_turn_and_no_others() {
         "{}",
         it.says()
     );
+    // Whoever sees it cannot try what it is of.
     let text = serde_json::to_string(&it.object).unwrap();
-    assert!(!text.contains("a: 2"), "{text}");
+    for value in ["a: 1", "a: 2"] {
+        let digest = berth_plan::digest::sha256(value.as_bytes());
+        assert!(!text.contains(value) && !text.contains(&digest[..20]), "{text}");
+    }
+    hold(&mut it, &named(), "values.yaml", "a: 2");
+    let digest = |it: &Fixture| digest_of(&it.observed, "f", &named(), "values.yaml");
+    let before = digest(&it).unwrap();
+    it.put(&named(), json!({"metadata": {"uid": "another"}}));
+    assert_ne!(digest(&it).unwrap(), before, "its UID is a part of it");
+    it.observed.objects.remove(&named());
+    assert!(digest(&it).is_err());
 }
 
 #[test]
@@ -129,6 +140,17 @@ fn a_new_login_is_no_change_and_what_failed_is_tried_again_with_it_at_once() {
     it.fails();
     it.settle();
     assert!(it.job().is_none(), "that was the one with it: {}", it.says());
+    // By its name it is another spec, which nobody has tried.
+    let other = ObjectKey::namespaced(Kind::Secret, "berth-system", "other");
+    super::secrets::hold(&mut it, &other, ".dockerconfigjson", "four");
+    it.change(|release| release.chart.pull_secret_ref = Some(AppSecret { name: "other".into() }));
+    it.settle();
+    assert!(it.job().is_some() && it.object.status.as_ref().unwrap().failures.is_none(), "{}", it.says());
+    it.fails();
+    it.settle();
+    let after = it.reconcile().requeue_after.unwrap();
+    assert!(after <= SLOW, "nobody tells of another login: {after:?}");
+    it.change(|release| release.chart.pull_secret_ref = Some(AppSecret { name: "login".into() }));
     it.observed.secrets.remove(&login);
     it.settle();
     assert!(
