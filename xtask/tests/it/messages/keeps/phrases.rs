@@ -106,6 +106,7 @@ const TAKEN: &[(&str, &str)] = &[
     ("create it anew with that type", "the Secret's values, which the person has"),
     ("create it, or correct the name", "nothing is there yet"),
     ("create it, with the label berth.dev/app-values=true", "nothing is there yet"),
+    ("create it with type berth.dev/app", "nothing is there yet"),
     ("delete its Node, and Kubernetes deletes the pod", "a node that is off: it registers itself again"),
     ("create another one with this type", "the Secret's values, which the person has"),
     ("Create another one with clusterRef", "no backup was taken"),
