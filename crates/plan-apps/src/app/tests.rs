@@ -92,6 +92,7 @@ impl Fixture {
         let status = AppInstallationStatus {
             observed_generation: live["metadata"]["generation"].as_i64(),
             phase: Some(phase.into()),
+            asked: (phase != phase::WAITING).then(|| "asked".to_owned()),
             failures: Some(failures),
             conditions: serde_json::from_value(json!([{
                 "type": "Ready", "status": "False", "reason": "Waiting", "lastTransitionTime": "2026-01-01T00:00:00Z",

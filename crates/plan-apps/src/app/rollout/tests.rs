@@ -31,8 +31,8 @@ fn so_many_at_once_and_those_that_wait_take_no_place() {
     let new = wanted(None);
     let all = [wanted(Some(RUNS)), waits, wanted(Some(OLDER)), new.clone(), new];
     assert_eq!(steps(&all, 1, 1), [Step::None; 5]);
-    assert_eq!(steps(&all, 2, 1), [Step::None, Step::None, Step::Update, Step::None, Step::None]);
-    assert_eq!(steps(&all, 3, 1), [Step::None, Step::None, Step::Update, Step::Create, Step::None]);
+    assert_eq!(steps(&all, 2, 1), [Step::None, Step::None, Step::None, Step::Create, Step::None]);
+    assert_eq!(steps(&all, 3, 1), [Step::None, Step::None, Step::None, Step::Create, Step::Create]);
     assert_eq!(steps(&all, 9, 1), [Step::None, Step::None, Step::Update, Step::Create, Step::Create]);
 }
 
