@@ -1,11 +1,11 @@
-//! An App in twelve tenants, in three waves: each version goes wave by wave and so many at once, a bad one stops after `maxFailed` with the
-//! later waves as they were, and set back it goes on.
+//! An App in twelve tenants, in three waves: each version, and each change of a Secret with values, goes wave by wave and so many at once; a bad
+//! version stops after `maxFailed` with the later waves as they were, and set back it goes on.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use berth_api::app::phase;
+use berth_api::app::{APP_SECRET, phase};
 use berth_e2e::{
     Charts, Tenant, TheApp, World, apps_jobs::at_work_everywhere, core, run, tenant::condition, until, until_within,
 };
@@ -51,22 +51,35 @@ fn works(world: &World, charts: &Charts, tenants: &[(usize, Tenant<'_>)]) -> Res
     let spec = json!({
         "clusterSelector": {}, "chart": charts.chart("web", "1.0.0"), "namespace": NAMESPACE,
         "waves": waves, "maxConcurrent": AT_ONCE, "maxFailed": MAX_FAILED,
+        "valuesFrom": [{"secretRef": {"name": "words"}}],
         // Looks take no place, and are not what is counted here.
         "drift": {"mode": "Ignore"},
     });
+    let secrets = core(&tenants[0].1.namespace, "secrets");
+    let words = |word: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "words"}, "type": APP_SECRET,
+            "stringData": {"values.yaml": format!("word: {word}")},
+        })
+    };
+    world.kube.create(&secrets, &words("one"))?;
     let app = TheApp::create(&tenants[0].1, "web", &spec)?;
     let fleet = Fleet { world, tenants, app };
-    fleet.all_get("1.0.0")?;
+    fleet.all_get(&Wanted::new("1.0.0", "one"))?;
     println!("    another version");
     fleet.app.change(&json!({"chart": charts.chart("web", "1.1.0")}))?;
-    fleet.all_get("1.1.0")?;
+    fleet.all_get(&Wanted::new("1.1.0", "one"))?;
+    println!("    another Secret");
+    let before = fleet.secret()?;
+    world.kube.merge(&format!("{secrets}/words"), &words("two"))?;
+    fleet.all_get(&Wanted { not: Some(before), ..Wanted::new("1.1.0", "two") })?;
 
     for (version, why) in [(MISSING, "chart oci://"), (REFUSED, "selector")] {
         println!("    {version}, which fails, and back");
         let failed = fleet.stops_at(charts, version, why)?;
         let before = fleet.records()?;
         fleet.app.change(&json!({"chart": charts.chart("web", "1.1.0")}))?;
-        fleet.all_are_deployed("1.1.0", &mut Seen::default())?;
+        fleet.all_are_deployed(&Wanted::new("1.1.0", "two"), &mut Seen::default())?;
         for (name, record) in fleet.records()? {
             let is_same = record.job == before[&name].job && record.release == before[&name].release;
             ensure!(is_same != failed.contains(&name), "{name}: {:?}, then {record:?}", before[&name]);
@@ -74,7 +87,7 @@ fn works(world: &World, charts: &Charts, tenants: &[(usize, Tenant<'_>)]) -> Res
     }
     println!("    and on");
     fleet.app.change(&json!({"chart": charts.chart("web", "1.2.0")}))?;
-    fleet.all_get("1.2.0")?;
+    fleet.all_get(&Wanted::new("1.2.0", "two"))?;
 
     println!("    uninstalled");
     fleet.app.delete()?;
@@ -83,6 +96,7 @@ fn works(world: &World, charts: &Charts, tenants: &[(usize, Tenant<'_>)]) -> Res
         ensure!(left.is_none(), "{}: {left:?}", tenant.name);
         tenant.let_go()?;
     }
+    world.kube.delete(&format!("{secrets}/words"))?;
     Ok(())
 }
 
@@ -123,6 +137,32 @@ struct Record {
     message: String,
 }
 
+/// What all are to have.
+struct Wanted {
+    version: &'static str,
+    /// In the Secret.
+    word: &'static str,
+    /// The digest of what was in the Secret before. None: that has not changed.
+    not: Option<String>,
+}
+
+impl Wanted {
+    fn new(version: &'static str, word: &'static str) -> Self {
+        Self { version, word, not: None }
+    }
+
+    /// Whether an installation was told of it.
+    fn is_newest(&self, live: &Value) -> bool {
+        let is_other = self.not.as_ref().is_none_or(|not| secret_of(live) != not);
+        live["spec"]["release"]["chart"]["version"] == self.version && is_other
+    }
+}
+
+/// The digest of what an installation was told of the Secret.
+fn secret_of(live: &Value) -> &str {
+    live["spec"]["secrets"][0]["digest"].as_str().unwrap_or_default()
+}
+
 /// What was seen at all moments.
 #[derive(Default)]
 struct Seen {
@@ -154,30 +194,39 @@ impl Fleet<'_> {
         Ok(self.app.installations()?.iter().map(one).collect())
     }
 
-    /// Nobody has it whose earlier waves are not through, and no more work than may.
-    fn look(&self, version: &str, seen: &mut Seen) -> Result<()> {
+    /// What all were told of the Secret.
+    fn secret(&self) -> Result<String> {
+        let all = self.app.installations()?;
+        let first = all.first().map(secret_of).unwrap_or_default();
+        ensure!(!first.is_empty() && all.iter().all(|live| secret_of(live) == first), "{all:?}");
+        Ok(first.to_owned())
+    }
+
+    /// Nobody has it whose earlier waves are not through, and no more work than may. How many have it.
+    fn look(&self, wanted: &Wanted, seen: &mut Seen) -> Result<usize> {
         seen.most = seen.most.max(at_work_everywhere(self.world)?);
         let mut has_it = [false; RINGS.len()];
         let mut through = [0; RINGS.len()];
         for live in self.app.installations()? {
             let wave = self.wave_of(live["spec"]["cluster"]["name"].as_str().context("a Cluster")?)?;
-            let (status, is_newest) = (&live["status"], live["spec"]["release"]["chart"]["version"] == version);
+            let (status, is_newest) = (&live["status"], wanted.is_newest(&live));
             let is_observed = status["observedGeneration"] == live["metadata"]["generation"];
-            let is_there = status["phase"] == phase::DEPLOYED && status["release"]["version"] == version;
+            let is_there = status["phase"] == phase::DEPLOYED && status["release"]["version"] == wanted.version;
             has_it[wave] |= is_newest;
             through[wave] += usize::from(is_newest && is_observed && is_there);
         }
         let first = through.iter().position(|count| *count < NAMES.len()).unwrap_or(RINGS.len());
         if has_it.iter().skip(first + 1).any(|has_it| *has_it) {
-            seen.out_of_order
-                .push(format!("{version} is in these waves: {has_it:?}, and deployed in so many: {through:?}"));
+            seen.out_of_order.push(format!("it is in these waves: {has_it:?}, and deployed in so many: {through:?}"));
         }
-        Ok(())
+        Ok(through.iter().sum())
     }
 
-    fn all_are_deployed(&self, version: &str, seen: &mut Seen) -> Result<()> {
-        until_within(LONG, &format!("all to have {version}"), || {
-            self.look(version, seen)?;
+    fn all_are_deployed(&self, wanted: &Wanted, seen: &mut Seen) -> Result<()> {
+        let Wanted { version, word, .. } = wanted;
+        until_within(LONG, &format!("all to have {version} and word {word}"), || {
+            let has_it = self.look(wanted, seen)?;
+            ensure!(has_it == self.tenants.len(), "{has_it} have it");
             let app = self.app.get()?;
             let ready = condition(&app, "Ready")?;
             ensure!(app["status"]["observedGeneration"] == app["metadata"]["generation"], "{ready}");
@@ -186,19 +235,19 @@ impl Fleet<'_> {
             Ok(())
         })?;
         for (name, record) in self.records()? {
-            ensure!(record.release["version"] == version, "{name}: {record:?}");
+            ensure!(record.release["version"] == *version, "{name}: {record:?}");
         }
         for (_, tenant) in self.tenants {
             let map = tenant.api()?.get(&format!("{}/web", core(NAMESPACE, "configmaps")))?;
-            ensure!(map["data"]["version"] == version, "{}: {}", tenant.name, map["data"]);
+            ensure!(map["data"] == json!({"version": version, "word": word}), "{}: {}", tenant.name, map["data"]);
         }
         Ok(())
     }
 
     /// A good version.
-    fn all_get(&self, version: &str) -> Result<()> {
+    fn all_get(&self, wanted: &Wanted) -> Result<()> {
         let mut seen = Seen::default();
-        self.all_are_deployed(version, &mut seen)?;
+        self.all_are_deployed(wanted, &mut seen)?;
         ensure!(seen.out_of_order.is_empty(), "{:#?}", seen.out_of_order);
         ensure!(seen.most > 0 && seen.most <= AT_ONCE, "{} worked at once", seen.most);
         let mut order = vec![];
@@ -263,6 +312,7 @@ metadata:
   name: web
 data:
   version: {{ .Chart.Version | quote }}
+  word: {{ .Values.word | quote }}
 ";
 
 const NOT_VALID: &str = "---
