@@ -77,7 +77,8 @@ fn parse(text: &str) -> Result<Linked> {
     for line in lines {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
-            ["dep", name, version, ..] => modules.push((name.to_owned(), version.to_owned())),
+            // Helm is the program's main module.
+            ["mod" | "dep", name, version, ..] => modules.push((name.to_owned(), version.to_owned())),
             ["=>", name, version, ..] => {
                 modules.pop();
                 modules.push((name.to_owned(), version.to_owned()));
@@ -145,11 +146,10 @@ mod tests {
 
     const SAID: &str = "/tmp/helm: go1.26.2
 \tpath\thelm.sh/helm/v4/cmd/helm
-\tmod\tcomponents\t(devel)
+\tmod\thelm.sh/helm/v4\tv4.3.1\th1:z=
 \tdep\tgithub.com/a/b\tv1.0.0\th1:x=
 \tdep\tgithub.com/c/d\tv1.1.0
 \t=>\tgithub.com/e/f\tv1.2.0\th1:y=
-\tdep\thelm.sh/helm/v4\tv4.3.1\th1:z=
 \tbuild\t-trimpath=true
 ";
 
