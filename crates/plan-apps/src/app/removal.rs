@@ -16,6 +16,8 @@ use kube_core::ResourceExt as _;
 struct Leaving<'a> {
     /// All, but for those that are being uninstalled, and those whose `Cluster` is gone.
     count: usize,
+    /// Those of them whose tenant answers: in others nothing is uninstalled yet.
+    awake: usize,
     /// So many a person has confirmed.
     confirmed: usize,
     /// What confirms that these may go, and none that leave at another time.
@@ -46,8 +48,7 @@ enum Verdict {
 
 impl Leaving<'_> {
     fn judge(self) -> Verdict {
-        // Also those that sleep: what they lose when they wake nobody is asked then.
-        let news = self.count.saturating_sub(self.confirmed);
+        let news = self.awake.min(self.count.saturating_sub(self.confirmed));
         if news <= self.at_once {
             return Verdict::Goes { confirmed: self.confirmed.min(self.count) };
         }
@@ -71,15 +72,16 @@ pub(super) fn judge<'a>(
     let leaves = |(key, place, there): (&'a ObjectKey, &'a Place, Option<&AppInstallation>)| {
         let of = there.filter(|_| !place.wanted && place.there.is_some_and(|is| is.state != AppState::Deleting))?;
         let live = input.observed.get(key)?;
-        (!deleting(live) && uid(live) == of.spec.cluster.uid).then(|| (key, of.uid().unwrap_or_default()))
+        (!deleting(live) && uid(live) == of.spec.cluster.uid).then(|| (key, place, of.uid().unwrap_or_default()))
     };
     let all: Vec<_> = all.filter_map(leaves).collect();
-    let code = code(all.iter().map(|(_, uid)| &**uid), app.metadata.generation.unwrap_or_default());
+    let code = code(all.iter().map(|(.., uid)| &**uid), app.metadata.generation.unwrap_or_default());
     // What was confirmed of a spec says nothing of another one.
     let status = app.status.as_ref().filter(|status| status.observed_generation == app.metadata.generation);
     let status = status.and_then(|status| status.confirmed).unwrap_or_default();
     let leaving = Leaving {
         count: all.len(),
+        awake: all.iter().filter(|(_, place, _)| !place.is_away).count(),
         code: &code,
         confirmed: usize::try_from(status).unwrap_or_default(),
         at_once: usize::try_from(app.spec.max_concurrent).unwrap_or(1).max(1),
@@ -119,20 +121,21 @@ pub(super) fn said(input: Input<'_, App>, removal: &Removal) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn of(count: usize, confirmed: usize, says: Option<&str>) -> Verdict {
-        Leaving { count, confirmed, at_once: 10, code: "11-abcdef", says }.judge()
+    fn of(count: usize, awake: usize, confirmed: usize, says: Option<&str>) -> Verdict {
+        Leaving { count, awake, confirmed, at_once: 10, code: "11-abcdef", says }.judge()
     }
 
     #[test]
     fn many_at_once_wait_for_a_person_who_names_them() {
         let goes = |confirmed| Verdict::Goes { confirmed };
-        assert_eq!(of(0, 0, None), goes(0));
-        assert_eq!(of(10, 0, None), goes(0));
-        assert_eq!(of(11, 0, None), Verdict::Held);
+        assert_eq!(of(0, 0, 0, None), goes(0));
+        assert_eq!(of(10, 10, 0, None), goes(0));
+        assert_eq!(of(11, 11, 0, None), Verdict::Held);
+        assert_eq!(of(500, 10, 0, None), goes(0), "the others sleep: what is put back is not uninstalled there");
         for says in ["11", "", "yes", "11-abcde", "11-abcdeg", "12-abcdef"] {
-            assert_eq!(of(11, 0, Some(says)), Verdict::Held, "{says}");
+            assert_eq!(of(11, 11, 0, Some(says)), Verdict::Held, "{says}");
         }
-        assert_eq!(of(11, 0, Some(" 11-abcdef ")), Verdict::Recorded);
+        assert_eq!(of(11, 11, 0, Some(" 11-abcdef ")), Verdict::Recorded);
     }
 
     #[test]
@@ -149,12 +152,14 @@ mod tests {
     fn what_is_confirmed_goes_on_to_its_end_and_counts_for_nothing_later() {
         let mut confirmed = 500;
         for count in (0..=500).rev().step_by(10) {
-            let Verdict::Goes { confirmed: left } = of(count, confirmed, Some("500-abcdef")) else { panic!("{count}") };
+            let Verdict::Goes { confirmed: left } = of(count, count, confirmed, Some("500-abcdef")) else {
+                panic!("{count}")
+            };
             assert_eq!(left, count);
             confirmed = left;
         }
-        assert_eq!(of(499, confirmed, Some("500-abcdef")), Verdict::Held);
-        assert_eq!(of(40, 30, Some("500-abcdef")), Verdict::Goes { confirmed: 30 }, "a few more meanwhile");
-        assert_eq!(of(41, 30, Some("500-abcdef")), Verdict::Held);
+        assert_eq!(of(499, 499, confirmed, Some("500-abcdef")), Verdict::Held);
+        assert_eq!(of(40, 40, 30, Some("500-abcdef")), Verdict::Goes { confirmed: 30 }, "a few more meanwhile");
+        assert_eq!(of(41, 41, 30, Some("500-abcdef")), Verdict::Held);
     }
 }

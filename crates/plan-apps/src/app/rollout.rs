@@ -83,9 +83,7 @@ pub(super) struct Decision {
 impl Place {
     /// Whether it has one of the places of those at work. What is to be uninstalled from a tenant that is away may wait for weeks.
     pub(super) fn takes_a_place(&self) -> bool {
-        // One whose uninstallation fails would keep it for ever.
-        let is_uninstalled = |there: There| there.state == AppState::Deleting && !self.is_away && !there.failed;
-        self.there.is_some_and(|there| there.runs || is_uninstalled(there))
+        self.there.is_some_and(|there| there.runs || (there.state == AppState::Deleting && !self.is_away))
     }
 
     /// Whether its failure may keep others from it. Of a tenant that does not answer it does: the app may be why.

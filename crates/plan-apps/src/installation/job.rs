@@ -96,8 +96,7 @@ pub(super) fn deploy(input: InstallationInput<'_>, epoch: i64) -> Result<Asked, 
         roll_back: input.rolls_back(),
         epoch,
     };
-    // With the list, which is empty, it is the same one as that of an older Berth where there are no Secrets.
-    let digest = digest(&json!({"task": deploy, "from": []}));
+    let digest = digest(&json!({"task": deploy}));
     // Not a part of what is asked for: it is another one after each Job.
     deploy.release.recorded = recorded(input, epoch);
     Ok(Asked { task: Task::Deploy(Box::new(deploy)), digest, values: of_values(input), chart: of_chart(input) })

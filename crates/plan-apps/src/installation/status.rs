@@ -32,14 +32,13 @@ pub(super) fn status(
         ..old.clone()
     };
     new.failed_at = new.failed_at.map(|at| Time(at.0.min(input.now)));
-    if old.observed_generation != Some(generation) {
-        // That was another spec, which says nothing of this one.
-        (new.failures, new.failed_at, new.message, new.foreign) = (None, None, None, None);
-    }
     if let Some((_, with)) = &planned.asked {
         new.fetched_with.clone_from(with);
         // By that it would wait for its next try.
         new.failed_at = None;
+        if old.observed_generation != Some(generation) {
+            (new.failures, new.message, new.foreign) = (None, None, None);
+        }
     }
     if let Some((asked, _)) = planned.asked.as_ref().filter(|(asked, _)| Some(asked) != old.asked.as_ref()) {
         new.asked = Some(asked.clone());
@@ -75,12 +74,7 @@ fn record(input: InstallationInput<'_>, status: &mut AppInstallationStatus, resu
         drift::record(input, status, &result.outcome);
         return;
     }
-    let is_of_another = job::asked(input).is_some_and(|asked| asked.digest != result.asked);
     match &result.outcome {
-        // What is asked for now nobody has tried.
-        Outcome::Failed(_) if is_of_another && !input.is_deleted() => {
-            status.phase = Some(phase::RUNNING.to_owned());
-        }
         Outcome::Failed(failure) => {
             status.failures = Some(status.failures.unwrap_or_default().saturating_add(1));
             status.failed_at = Some(Time(input.now));

@@ -422,32 +422,6 @@ fn one_that_fails_is_tried_again_later_and_at_once_after_a_change() {
     assert!(it.says().starts_with("Deployed True"), "{}", it.says());
 }
 
-/// By its failures an App holds others back.
-#[test]
-fn what_failed_of_another_spec_says_nothing_of_this_one() {
-    let failures = |it: &Fixture| it.object.status.as_ref().unwrap().failures;
-    let mut it = Fixture::new();
-    it.settle();
-    it.fails();
-    it.settle();
-    it.available("False");
-    it.change(|release| release.chart.version = Some("2.0.0".into()));
-    it.settle();
-    assert!(failures(&it).is_none() && it.says().starts_with("Waiting False Asleep"), "{}", it.says());
-    it.available("True");
-    it.settle();
-    it.change(|release| release.chart.version = Some("3.0.0".into()));
-    it.fails();
-    it.reconcile();
-    assert!(failures(&it).is_none(), "that was version 2.0.0: {}", it.says());
-    it.settle();
-    let Some(Task::Deploy(task)) = it.task() else { panic!("{}", it.says()) };
-    assert_eq!(task.chart.version, "3.0.0");
-    it.fails();
-    it.settle();
-    assert_eq!(failures(&it), Some(1));
-}
-
 #[test]
 fn a_tenant_that_does_not_answer_is_waited_for() {
     let mut it = Fixture::new();
