@@ -15,7 +15,7 @@ pub use waves::{name as wave_name, of as wave_of, says_namespace_ends};
 
 use crate::requeue::{AT_REST, SLOW, WAITING};
 use crate::source;
-use crate::values::{self, Problem, config_maps, secrets};
+use crate::values::{self, config_maps, secrets};
 use after::Before;
 use berth_api::app::{
     AppInstallationSpec, AppState, AppStatus, InstalledApp, InstalledIn, OnRemoval, ReadSecret, ReadValues,
@@ -94,7 +94,7 @@ impl Planner for AppPlanner {
             config_maps: read.as_ref().map_or(last.config_maps, |read| config_maps::digest(release, read)),
             secrets: looked_at.as_ref().map_or(last.secrets, |read| secrets::digest(release, read)),
         };
-        let unread = || read.as_ref().err().or(looked_at.as_ref().err()).cloned().map(unread);
+        let unread = || read.as_ref().err().or(looked_at.as_ref().err()).cloned().map(State::from);
         let refused = if input.is_deleted() {
             None
         } else {
@@ -221,14 +221,6 @@ fn refused(input: Input<'_, App>) -> Option<State> {
             "spec.clusterRefs: namespace {other} is another one than that of this App, which only an App in the operator's namespace may name. Leave namespace out"
         ),
     ))
-}
-
-/// Why what is in its ConfigMaps and Secrets cannot be used.
-fn unread(problem: Problem) -> State {
-    match problem {
-        Problem::Waits(on) => State::waiting(on),
-        Problem::Wrong(why) => State::blocked(Reason::InvalidSpec, why),
-    }
 }
 
 /// Installations of an `App`, wherever they are. Labels can be put on others: it is one by what its spec says, and by its name.

@@ -3,7 +3,7 @@
 use super::input::InstallationInput;
 use super::target::Tenant;
 use crate::objects::find;
-use crate::values::{self, Problem, TenantFacts, config_maps, secrets};
+use crate::values::{self, TenantFacts, config_maps, secrets};
 use berth_api::app::{AppConfigMap, AppRelease, AppSecret};
 use berth_api::apps::{Chart, Check, Deploy, Plain, Recorded, Release, TASK, Task, Told, Uninstall, files};
 use berth_api::conditions::Reason;
@@ -118,7 +118,7 @@ fn own_values(input: InstallationInput<'_>) -> Result<Map<String, Value>, State>
         find::<Cluster>(input.observed, &key).ok_or_else(|| State::waiting(format!("{key}, which cannot be read")))
     });
     let tenant = cluster.transpose()?.map(|cluster| TenantFacts::of(&cluster, &input.settings.registry));
-    values::of(release, &input.object.spec.config_maps, &tenant.unwrap_or_default()).map_err(awaited)
+    values::of(release, &input.object.spec.config_maps, &tenant.unwrap_or_default()).map_err(State::from)
 }
 
 /// Values of ConfigMaps, as the `App` had read them.
@@ -161,14 +161,7 @@ fn digest(of: &Value) -> String {
 /// The digest of what is in a key of a Secret that a field of the `App` names. Err: what is wrong with it.
 fn live(input: InstallationInput<'_>, field: &str, secret: &ObjectKey, key: &str) -> Result<String, State> {
     let field = format!("spec.{field} of the App");
-    secrets::digest_of(input.observed, &field, secret, key).map_err(awaited)
-}
-
-fn awaited(problem: Problem) -> State {
-    match problem {
-        Problem::Waits(on) => State::waiting(on),
-        Problem::Wrong(why) => State::blocked(Reason::InvalidSpec, why),
-    }
+    secrets::digest_of(input.observed, &field, secret, key).map_err(State::from)
 }
 
 /// The login of the registry and who signs its certificate, as they are: no part of what is asked for. Err: what is wrong with them.

@@ -15,6 +15,8 @@ mod tests;
 pub use facts::{EndpointFacts, NetworkFacts, TenantFacts};
 
 use berth_api::app::{AppRelease, ReadValues};
+use berth_api::conditions::Reason;
+use berth_plan::State;
 use berth_render::merge_fields;
 use language::LONGEST;
 use minijinja::syntax::SyntaxConfig;
@@ -37,6 +39,15 @@ pub enum Problem {
     Waits(String),
     /// Something is wrong: what, and the way out.
     Wrong(String),
+}
+
+impl From<Problem> for State {
+    fn from(problem: Problem) -> Self {
+        match problem {
+            Problem::Waits(on) => Self::waiting(on),
+            Problem::Wrong(why) => Self::blocked(Reason::InvalidSpec, why),
+        }
+    }
 }
 
 /// The values of an app in that tenant, without those of Secrets and ConfigMaps. `read`: what is in the latter, which goes the same way.

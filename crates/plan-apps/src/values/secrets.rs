@@ -13,12 +13,9 @@ const FIELD: &str = "spec.valuesFrom";
 
 /// The Secrets that the values of a release are in. `namespace`: that of its `App`.
 pub fn sources<'a>(release: &'a AppRelease, namespace: &'a str) -> impl Iterator<Item = (ObjectKey, &'a str)> {
-    release.value_secrets().map(move |(_, secret, key)| (source(namespace, &secret.name), key))
-}
-
-/// A Secret that an `App` of that namespace names.
-pub(crate) fn source(namespace: &str, name: &str) -> ObjectKey {
-    ObjectKey::namespaced(Kind::Secret, namespace, name)
+    release
+        .value_secrets()
+        .map(move |(_, secret, key)| (ObjectKey::namespaced(Kind::Secret, namespace, &*secret.name), key))
 }
 
 /// Which values are in those that it names.
